@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+// The one typed configuration of the program. A value comes from, strongest first: a flag, the
+// environment, the file of --config, the default written here.
+namespace di {
+
+enum class Command : uint8_t { kRun, kChat, kInspect, kLogits, kDoctor, kBench };
+
+struct Options {
+    // What to do.
+    std::optional<std::string> prompt;  // run: PROMPT
+    std::string subject;                // inspect: M; bench: the benchmark's name
+    std::optional<std::string> prompts; // run: file of JSON lines, "-" for standard input
+    bool chat = false;
+    std::vector<std::string> image;
+    std::optional<std::string> tokens;       // logits: "1,2,3"
+    std::optional<std::string> tokens_file;  // logits: JSON array
+    std::optional<std::string> out;
+    bool all_rows = false;
+    std::optional<int64_t> chunk;  // logits: rows of a prefill step
+    bool json = false;
+    std::optional<std::string> config;
+
+    // Sampling; absent: what the model's authors advise.
+    std::optional<int64_t> max_tokens;
+    std::optional<double> temperature;
+    std::optional<double> top_p;
+    std::optional<int64_t> top_k;
+    std::optional<uint64_t> seed;
+    std::vector<std::string> stop;
+    std::optional<std::string> json_schema;
+    std::optional<std::string> regex;
+    std::optional<std::string> grammar;
+    std::optional<int64_t> drafts;
+
+    // Model and engine.
+    std::optional<std::string> model;
+    std::string backend = "auto";
+    std::string load_format = "auto";
+    std::string activations;  // empty: the backend's default
+    std::string kv_quant = "reference";
+    std::string act_quant = "none";
+    std::string replay = "off";
+    std::optional<int64_t> replay_keep;
+    std::optional<int64_t> threads;
+    std::optional<int64_t> max_model_len;
+    std::optional<int64_t> max_num_seqs;
+    std::optional<int64_t> max_num_batched_tokens;
+    std::optional<int64_t> kv_memory;
+    std::optional<int64_t> weights_memory;
+    std::optional<int64_t> gpu_memory;
+    std::string log_level = "info";
+
+    // bench
+    std::optional<int64_t> prompt_tokens;
+    std::optional<int64_t> output_tokens;
+    std::optional<int64_t> repeat;
+    std::optional<std::string> plot;
+};
+
+struct ParsedOptions {
+    Command command = Command::kRun;
+    Options options;
+    // Where each value that is not a default came from, for --log-level debug: "threads = 2 (environment)".
+    std::vector<std::string> origins;
+    // Unknown environment names and file keys, and known ones that this version cannot honour.
+    std::vector<std::string> warnings;
+};
+
+// Either what to do, or a text to print and an exit code (help, version).
+struct ParseOutcome {
+    std::optional<ParsedOptions> parsed;
+    std::string text;
+    int exit_code = 0;
+};
+
+// Arguments without the program's name. `environment` holds the pairs that begin with DEEPINFER_. Errors are usage
+// errors (exit code 2).
+[[nodiscard]] Result<ParseOutcome> parse_options(const std::vector<std::string>& arguments,
+                                                 const std::vector<std::pair<std::string, std::string>>& environment);
+
+}  // namespace di

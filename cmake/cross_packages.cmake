@@ -1,0 +1,26 @@
+# Packages of a cross build (backend only): the header-only forms of the host's, and GoogleTest from its sources. Only the
+# folders named here are visible to the cross compiler, never the host's whole include folder.
+set(di_host_include ${CMAKE_BINARY_DIR}/host_include)
+file(MAKE_DIRECTORY ${di_host_include})
+foreach(header fmt/format.h tl/expected.hpp spdlog/spdlog.h)
+  get_filename_component(folder ${header} DIRECTORY)
+  find_path(di_${folder}_include ${header} PATHS /usr/include /usr/local/include NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH REQUIRED)
+  file(CREATE_LINK ${di_${folder}_include}/${folder} ${di_host_include}/${folder} SYMBOLIC)
+endforeach()
+foreach(package fmt::fmt tl::expected spdlog::spdlog)
+  add_library(${package} INTERFACE IMPORTED)
+  set_target_properties(${package} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${di_host_include})
+endforeach()
+set_target_properties(fmt::fmt PROPERTIES INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY)
+set_target_properties(spdlog::spdlog PROPERTIES INTERFACE_COMPILE_DEFINITIONS SPDLOG_FMT_EXTERNAL)
+
+if(DI_TESTS)
+  # Debian package googletest.
+  find_path(di_googletest src/gtest-all.cc PATHS /usr/src/googletest/googletest NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH REQUIRED)
+  add_library(di_gtest_main STATIC ${di_googletest}/src/gtest-all.cc ${di_googletest}/src/gtest_main.cc)
+  target_include_directories(di_gtest_main SYSTEM PUBLIC ${di_googletest}/include)
+  target_include_directories(di_gtest_main PRIVATE ${di_googletest})
+  target_compile_options(di_gtest_main PRIVATE -w)
+  target_link_libraries(di_gtest_main PUBLIC Threads::Threads)
+  add_library(GTest::gtest_main ALIAS di_gtest_main)
+endif()

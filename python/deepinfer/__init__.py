@@ -1,0 +1,36 @@
+"""Inference engine for DeepSeek-V4.1 models.
+
+    from deepinfer import LLM, SamplingParams
+
+    llm = LLM("models/v41-mini")
+    print(llm.generate("Once upon a time", SamplingParams(temperature=0.7, max_tokens=60))[0])
+"""
+
+from __future__ import annotations
+
+import importlib.metadata as _metadata
+import warnings as _warnings
+
+from ._deepinfer import version as __version__
+from .llm import LLM, Tokenizer
+from .outputs import GeneratedText, RequestOutput
+from .sampling_params import SamplingParams
+
+__all__ = ["LLM", "GeneratedText", "RequestOutput", "SamplingParams", "Tokenizer", "__version__"]
+
+
+def _warn_of_reference_package() -> None:
+    # The wheel deepinfer-cpp and the reference's wheel deepinfer install the same import name.
+    try:
+        reference = _metadata.version("deepinfer")
+    except _metadata.PackageNotFoundError:
+        return
+    _warnings.warn(
+        f"the reference package deepinfer {reference} is installed beside deepinfer-cpp {__version__}; both own the import "
+        "name deepinfer and this is deepinfer-cpp: uninstall one of them",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+_warn_of_reference_package()

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// Every bound on what a request may ask for, with its reason.
+namespace di {
+
+// Longest output of one request: the maximum of DeepSeek's own service.
+inline constexpr int64_t kOutputTokensMax = 393'216;
+// Choices of one request: each holds cache and a row of every step.
+inline constexpr int64_t kChoicesMax = 16;
+// Alternatives a token, as in OpenAI's interface.
+inline constexpr int64_t kTopLogprobsMax = 20;
+// Stop strings are searched in every piece of output; the number is DeepSeek's, the length is far above real ones.
+inline constexpr size_t kStopStringsMax = 16;
+inline constexpr size_t kStopStringBytesMax = 1024;
+// Entries of logit_bias, as in OpenAI's interface.
+inline constexpr size_t kLogitBiasEntriesMax = 300;
+// Lists of token ids (stop, allowed, forced): no vocabulary is larger, no output longer.
+inline constexpr size_t kTokenListMax = 1 << 20;
+// Strings of bad_words: each is searched in every step.
+inline constexpr size_t kBadWordsMax = 1024;
+// Messages of one conversation; also items of a Responses input and parts of one message.
+inline constexpr size_t kMessagesMax = 10'000;
+// Images of one request: each is a tower run and up to a thousand positions.
+inline constexpr size_t kRequestImagesMax = 600;
+// Tools, the length of a name, and the JSON text of all schemas together: they all go into the prompt.
+inline constexpr size_t kToolsMax = 1024;
+inline constexpr size_t kToolNameBytesMax = 128;
+inline constexpr size_t kToolSchemaBytesMax = size_t{1} << 20;
+// Schema, regex or grammar of the answer: compiling costs far more than its size.
+inline constexpr size_t kFormatBytesMax = size_t{1} << 20;
+// Names and keys that are compared or logged: model, request id, cache key.
+inline constexpr size_t kNameBytesMax = 1024;
+
+}  // namespace di

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+// Sizes at which the CPU backend changes its way of working. None changes a result.
+namespace di::cpu {
+
+// Threads of one backend: more than any machine has cores, few enough that starting them cannot fail halfway.
+inline constexpr int kThreadsMax = 1024;
+
+// Multiply-adds below which a loop stays on the calling thread: waking the
+// team costs about half a microsecond, the time of some 10^4 multiply-adds.
+inline constexpr int64_t kParallelWorkMin = 20'000;
+
+// Rows of one pass of the expert layer. Every (row, slot) result is kept until the sum, in Flash
+// 7 x 5120 floats a row: 512 rows hold 73 MB.
+inline constexpr int64_t kMoeRowsMax = 512;
+
+// Rows that share one decoding of a weight strip: enough to make its cost
+// vanish, few enough that a narrow matrix still feeds many threads.
+inline constexpr int64_t kLinearRowBlock = 128;
+
+// Outputs of one work item of a product. A multiple of every tile width (3, 4, 6, 8).
+inline constexpr int64_t kLinearOutputBlock = 24;
+// The same where a matrix has too few outputs for the threads. The width of the one-row tile.
+inline constexpr int64_t kLinearOutputBlockSmall = 8;
+
+// Bytes of decoded weights that a thread works on at a time: half of a common L2.
+inline constexpr int64_t kStripBytesMax = 256 * 1024;
+
+// Index keys scored by one work item.
+inline constexpr int64_t kIndexKeyBlock = 128;
+
+// Heads of one attention work item.
+inline constexpr int64_t kHeadBlock = 4;
+
+// Query rows of one work item of the vision tower's attention.
+inline constexpr int64_t kQueryBlock = 16;
+
+// Rope tables kept from earlier calls: a step turns queries, keys, outputs and index vectors at the same
+// positions with two sets of frequencies, compressed rows at others.
+inline constexpr int64_t kRopeTablesMax = 8;
+
+}  // namespace di::cpu

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+// Limits of what the engine takes, each with its reason.
+namespace di {
+
+// Below this temperature a draw is the arg-max: the noise, scaled by it, is smaller than a float's step at usual logits.
+inline constexpr double kGreedyTemperature = 1e-5;
+
+// Checked at every token, so the list must stay short; services allow far fewer.
+inline constexpr int64_t kStopTokenIdsMax = 1024;
+// A forced output is no longer than any context; keeps a bad request from holding memory for ever.
+inline constexpr int64_t kGoldenTokenIdsMax = int64_t{1} << 22;
+
+// Rows and sequences of a step: far above any machine of today, far below where products of them overflow.
+inline constexpr int32_t kBatchedTokensMax = 1 << 20;
+inline constexpr int32_t kSequencesMax = 1 << 16;
+// Positions are int32 and a step looks a little ahead of the last one.
+inline constexpr int32_t kModelLengthMax = 1 << 30;
+
+// Defaults on a CPU: a step of 512 rows is long enough to read each weight once for many rows and short enough to keep
+// running answers moving; more sequences than 16 gain nothing on its few cores.
+inline constexpr int32_t kDefaultSequences = 16;
+inline constexpr int32_t kDefaultBatchedTokens = 512;
+
+// Share of the memory that a plan may fill: text, logs, the allocator and the rest of the machine need some too.
+inline constexpr double kMemoryShare = 0.9;
+
+}  // namespace di

@@ -1,0 +1,73 @@
+#include "engine/load.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/pool.h"
+#include "engine/limits.h"
+#include "engine/model_options.h"
+
+namespace di {
+
+namespace {
+
+// More threads than this is a typing error, not a machine.
+constexpr int32_t kThreadsMax = 4096;
+
+Result<std::unique_ptr<Backend>> make_backend(const EngineOptions& options) {
+    if (options.threads < 0 || options.threads > kThreadsMax) {
+        return fail(ErrorCode::kInvalidArgument, "threads is {}, expected 0 (as the machine gives) .. {}", options.threads, kThreadsMax);
+    }
+    const int threads = options.threads > 0 ? options.threads : usable_cpu_count();
+    return create_backend(options.backend, {.threads = threads, .activations = options.activations});
+}
+
+Result<std::unique_ptr<Checkpoint>> open_checkpoint(const EngineOptions& options, const ModelConfig& config) {
+    if (options.load_format == LoadFormat::kDummy) {
+        DI_TRY(Checkpoint dummy, Checkpoint::dummy(config, options.seed));
+        return std::make_unique<Checkpoint>(std::move(dummy));
+    }
+    DI_TRY(Checkpoint checkpoint, Checkpoint::open(options.model_directory, config));
+    return std::make_unique<Checkpoint>(std::move(checkpoint));
+}
+
+// Engram class of every id, and whether there are as many classes as the tables were made for.
+Result<std::vector<int32_t>> make_token_classes(const ModelConfig& config, const TokenClasses& token_classes) {
+    if (!config.engram.present()) {
+        return std::vector<int32_t>();
+    }
+    DI_TRY(std::vector<int32_t> classes, token_classes(config.vocab_size));
+    if (static_cast<int64_t>(classes.size()) != config.vocab_size) {
+        return fail(ErrorCode::kInvalidFile, "the tokenizer gives Engram classes for {} ids, expected {} (vocab_size)", classes.size(),
+                    config.vocab_size);
+    }
+    int64_t class_count = 0;
+    for (const int32_t token_class : classes) {
+        if (token_class < 0) {
+            return fail(ErrorCode::kInvalidFile, "the tokenizer gives the Engram class {}, expected >= 0", token_class);
+        }
+        class_count = std::max<int64_t>(class_count, int64_t{token_class} + 1);
+    }
+    if (class_count != config.engram.compressed_vocab_size) {
+        return fail(ErrorCode::kInvalidFile, "the tokenizer gives {} Engram classes, expected {} (engram_compressed_vocab_size)",
+                    class_count, config.engram.compressed_vocab_size);
+    }
+    return classes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LoadedEngine>> load_engine(const EngineOptions& options, const TokenClasses& token_classes) {
+    auto loaded = std::make_unique<LoadedEngine>();
+    DI_TRY(loaded->config, load_model_config(options.model_directory));
+    DI_TRY(loaded->plan, plan_memory(loaded->config, options, 0));
+    DI_TRY(loaded->backend, make_backend(options));
+    DI_TRY(std::vector<int32_t> classes, make_token_classes(loaded->config, token_classes));
+    DI_TRY(loaded->checkpoint, open_checkpoint(options, loaded->config));
+    const ModelOptions model_options = make_model_options(options, loaded->plan.limits, std::move(classes));
+    DI_TRY(loaded->model, create_model(loaded->config, *loaded->checkpoint, *loaded->backend, model_options));
+    DI_TRY(loaded->engine, Engine::create(*loaded->model, *loaded->backend, loaded->plan.limits, {loaded->config.eos_token_id}));
+    return loaded;
+}
+
+}  // namespace di

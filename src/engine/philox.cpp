@@ -1,0 +1,40 @@
+#include "engine/philox.h"
+
+#include <cmath>
+
+namespace di {
+
+namespace {
+
+// Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+constexpr uint32_t kMultiplier0 = 0xD2511F53U;
+constexpr uint32_t kMultiplier1 = 0xCD9E8D57U;
+constexpr uint32_t kWeyl0 = 0x9E3779B9U;
+constexpr uint32_t kWeyl1 = 0xBB67AE85U;
+constexpr int kRounds = 10;
+
+uint32_t low(uint64_t value) { return static_cast<uint32_t>(value); }
+uint32_t high(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
+
+}  // namespace
+
+std::array<uint32_t, 4> philox(const RandomAddress& address) {
+    std::array<uint32_t, 4> word{low(address.index), high(address.index), static_cast<uint32_t>(address.use), address.group};
+    uint32_t key0 = low(address.seed);
+    uint32_t key1 = high(address.seed);
+    for (int round = 0; round < kRounds; ++round) {
+        const uint64_t product0 = uint64_t{kMultiplier0} * word[0];
+        const uint64_t product1 = uint64_t{kMultiplier1} * word[2];
+        word = {high(product1) ^ word[1] ^ key0, low(product1), high(product0) ^ word[3] ^ key1, low(product0)};
+        key0 += kWeyl0;
+        key1 += kWeyl1;
+    }
+    return word;
+}
+
+float gumbel_noise(uint32_t word) {
+    const double u = (static_cast<double>(word >> 8) + 0.5) * 0x1p-24;
+    return static_cast<float>(-std::log(-std::log(u)));
+}
+
+}  // namespace di

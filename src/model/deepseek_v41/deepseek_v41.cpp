@@ -1,0 +1,91 @@
+#include "model/deepseek_v41/deepseek_v41.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "model/deepseek_v41/cache_layout.h"
+#include "model/deepseek_v41/rotary.h"
+
+namespace di::v41 {
+
+namespace {
+
+// The options that no batch can break later.
+Status check_options(const ModelConfig& config, const ModelOptions& options) {
+    if (options.rows_max < 1 || options.sequences_max < 1 || options.logit_rows_max < 1) {
+        return fail(ErrorCode::kInvalidArgument, "rows, sequences and logit rows of a step must be at least 1, not {}, {}, {}",
+                    options.rows_max, options.sequences_max, options.logit_rows_max);
+    }
+    if (config.engram.present()) {
+        if (static_cast<int64_t>(options.token_classes.size()) != config.vocab_size) {
+            return fail(ErrorCode::kInvalidArgument, "the Engram token map has {} entries, the vocabulary {}",
+                        options.token_classes.size(), config.vocab_size);
+        }
+        const int64_t classes = *std::max_element(options.token_classes.begin(), options.token_classes.end()) + int64_t{1};
+        if (classes != config.engram.compressed_vocab_size) {
+            return fail(ErrorCode::kInvalidFile, "the tokenizer gives {} Engram classes, config.json says engram_compressed_vocab_size {}",
+                        classes, config.engram.compressed_vocab_size);
+        }
+    }
+    const bool chooses_keep = options.replay == Replay::kMask || options.replay == Replay::kCompact;
+    const int64_t keep_min = config.sliding_window + make_geometry(config, options).backtrack_tokens;
+    if (chooses_keep && options.replay_keep != 0 && options.replay_keep < keep_min) {
+        return fail(ErrorCode::kInvalidArgument, "replay must keep at least {} tokens (window + rollback), not {}", keep_min, options.replay_keep);
+    }
+    return {};
+}
+
+Tensor place_frequencies(const std::vector<float>& values, void* memory) {
+    return {memory, DType::kF32, {static_cast<int64_t>(values.size())}};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> DeepseekV41::create(const ModelConfig& config, const Checkpoint& checkpoint, Backend& backend,
+                                                   const ModelOptions& options) {
+    DI_TRY_STATUS(check_options(config, options));
+    std::unique_ptr<DeepseekV41> model(new DeepseekV41(config, checkpoint, backend, options));
+    const int64_t bytes = make_workspace(config, options, backend.activation_dtype(), nullptr).bytes;
+    model->memory_ = backend.allocate(bytes);
+    if (model->memory_ == nullptr) {
+        return fail(ErrorCode::kOutOfMemory, "no memory for {} bytes of activations; lower --max-num-batched-tokens ({})", bytes, options.rows_max);
+    }
+    model->space_ = make_workspace(config, options, backend.activation_dtype(), model->memory_);
+    const Tensor& first = model->space_.pre_first;
+    std::vector<float> ones(static_cast<size_t>(first.size()), 0.0F);
+    for (int64_t row = 0; row < first.rows(); ++row) {
+        ones[static_cast<size_t>(row * config.hc_mult)] = 1.0F;
+    }
+    backend.copy_rows({.source = backend.upload({ones.data(), DType::kF32, {first.rows(), config.hc_mult}}),
+                       .source_rows = {},
+                       .target = first,
+                       .target_rows = {}});
+    backend.synchronize();
+    return model;
+}
+
+DeepseekV41::DeepseekV41(const ModelConfig& config, const Checkpoint& checkpoint, Backend& backend, const ModelOptions& options)
+    : config_(config),
+      options_(options),
+      backend_(backend),
+      geometry_(make_geometry(config, options)),
+      parameters_(bind_parameters(config, checkpoint)),
+      engram_hashes_(engram_hashes(config.engram)),
+      base_values_(base_frequencies(config)),
+      yarn_values_(yarn_frequencies(config)),
+      base_frequencies_(place_frequencies(base_values_, base_values_.data())),
+      yarn_frequencies_(place_frequencies(yarn_values_, yarn_values_.data())) {
+    const int64_t rows = std::max<int64_t>({options.rows_max, int64_t{options.sequences_max} * config.draft.block_size, config.hc_mult});
+    zeros_.assign(static_cast<size_t>(rows), 0);
+    row_numbers_.resize(static_cast<size_t>(rows));
+    std::iota(row_numbers_.begin(), row_numbers_.end(), 0);
+}
+
+DeepseekV41::~DeepseekV41() {
+    if (memory_ != nullptr) {
+        backend_.release(memory_);
+    }
+}
+
+}  // namespace di::v41

@@ -1,0 +1,68 @@
+#include "session/request_fields.h"
+
+#include <gtest/gtest.h>
+
+namespace di {
+namespace {
+
+TEST(RequestFields, LeaveDefaultsWhereTheClientSaysNothing) {
+    PromptRequest prompt;
+    prompt.sampling.temperature = 0.7;
+    prompt.sampling.max_tokens = 99;
+    prompt.sampling.seed = 5;
+    prompt.stop = {"end"};
+    ASSERT_TRUE(apply_sampling_fields({}, prompt).has_value());
+    EXPECT_DOUBLE_EQ(prompt.sampling.temperature, 0.7);
+    EXPECT_EQ(prompt.sampling.max_tokens, 99);
+    EXPECT_EQ(prompt.sampling.seed, 5U);
+    EXPECT_EQ(prompt.stop, (std::vector<std::string>{"end"}));
+}
+
+TEST(RequestFields, PutTheClientsWishOverTheDefaults) {
+    PromptRequest prompt;
+    prompt.stop = {"end"};
+    SamplingFields fields;
+    fields.temperature = 0.0;
+    fields.top_k = 4;
+    fields.seed = 9;
+    fields.output_tokens_max = 3;
+    fields.output_tokens_min = 2;
+    fields.ignores_eos = true;
+    fields.stop = {"a", "b"};
+    fields.stop_token_ids = {7};
+    fields.forced_token_ids = {-1, 5};
+    ASSERT_TRUE(apply_sampling_fields(fields, prompt).has_value());
+    EXPECT_DOUBLE_EQ(prompt.sampling.temperature, 0.0);
+    EXPECT_EQ(prompt.sampling.top_k, 4);
+    EXPECT_EQ(prompt.sampling.seed, 9U);
+    EXPECT_EQ(prompt.sampling.max_tokens, 3);
+    EXPECT_EQ(prompt.sampling.min_tokens, 2);
+    EXPECT_TRUE(prompt.sampling.ignore_eos);
+    EXPECT_EQ(prompt.sampling.stop_token_ids, (std::vector<int32_t>{7}));
+    EXPECT_EQ(prompt.sampling.golden_token_ids, (std::vector<int32_t>{-1, 5}));
+    EXPECT_EQ(prompt.stop, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(RequestFields, RefuseWhatThisVersionCannotHonour) {
+    const auto error = [](const SamplingFields& fields) {
+        PromptRequest prompt;
+        const Status status = apply_sampling_fields(fields, prompt);
+        return status ? std::string() : status.error().text;
+    };
+    SamplingFields fields;
+    fields.min_p = 0.1;
+    EXPECT_EQ(error(fields), "min_p is not supported in this version, expected it to be absent");
+    fields = {};
+    fields.choice_count = 2;
+    EXPECT_NE(error(fields).find("n is not supported"), std::string::npos);
+    fields = {};
+    fields.logit_bias = {{.token_id = 1, .bias = 1.0F}};
+    EXPECT_NE(error(fields).find("logit_bias"), std::string::npos);
+    fields = {};
+    fields.repetition_penalty = 1.0;  // off
+    fields.presence_penalty = 0.0;
+    EXPECT_EQ(error(fields), "");
+}
+
+}  // namespace
+}  // namespace di

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "text/added_tokens.h"
+#include "text/bpe.h"
+#include "text/pretokenizer.h"
+
+namespace di {
+
+struct EncodeOptions {
+    // True: spellings of added tokens become their ids. False: they are ordinary text, which is how text from
+    // outside enters a prompt (a user who types `<｜User｜>` must not open a turn).
+    bool recognize_added_tokens = false;
+};
+
+// A byte-level BPE tokenizer as Hugging Face's tokenizer.json describes it. No normalisation, no template: encode adds
+// nothing to what the text says. Immutable after loading; all members may be called from many threads.
+class Tokenizer {
+  public:
+    // Reads tokenizer.json of a model directory, and tokenizer_config.json where there is one.
+    [[nodiscard]] static Result<Tokenizer> open(const std::string& model_directory);
+    // From the text of the two files; `tokenizer_config_json` may be empty.
+    [[nodiscard]] static Result<Tokenizer> parse(std::string_view tokenizer_json, std::string_view tokenizer_config_json = {});
+
+    // Ids of valid UTF-8. Fails on ill-formed text, on text beyond the limit (limits.h), and on a byte that the
+    // vocabulary lacks.
+    [[nodiscard]] Result<std::vector<int32_t>> encode(std::string_view text, EncodeOptions options) const;
+    [[nodiscard]] Result<std::vector<int32_t>> encode_special(std::string_view text) const {
+        return encode(text, {.recognize_added_tokens = true});
+    }
+    [[nodiscard]] Result<std::vector<int32_t>> encode_plain(std::string_view text) const {
+        return encode(text, {.recognize_added_tokens = false});
+    }
+
+    // Text of all ids together; bytes that are no UTF-8 become U+FFFD. Ids without a token give nothing.
+    // For ids that arrive one by one use Detokenizer.
+    [[nodiscard]] std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
+
+    // Bytes that the token stands for, possibly half a character; empty for an id without a token.
+    [[nodiscard]] std::string_view token_bytes(int32_t id) const;
+    // As the vocabulary spells it, in stand-in characters (`Ġthe`).
+    [[nodiscard]] std::string_view piece(int32_t id) const;
+    // Id of a piece or an added token with exactly this spelling.
+    [[nodiscard]] std::optional<int32_t> find(std::string_view spelling) const;
+    // Added and marked special: decode(ids, skip_special = true) leaves it out.
+    [[nodiscard]] bool is_special(int32_t id) const;
+    [[nodiscard]] bool is_added(int32_t id) const;
+
+    // One more than the highest id. Below it there may be ids without a token.
+    [[nodiscard]] int64_t vocabulary_size() const { return static_cast<int64_t>(tokens_.size()); }
+
+    // Named by tokenizer_config.json and found in the vocabulary, else none.
+    [[nodiscard]] std::optional<int32_t> bos_id() const { return bos_id_; }
+    [[nodiscard]] std::optional<int32_t> eos_id() const { return eos_id_; }
+    [[nodiscard]] std::optional<int32_t> pad_id() const { return pad_id_; }
+
+  private:
+    struct Token {
+        std::string piece;
+        std::string bytes;
+        bool is_added = false;
+        bool is_special = false;
+    };
+    // Keys point into tokens_[id].piece.
+    using IdsByPiece = std::unordered_map<std::string_view, int32_t>;
+
+    Tokenizer(std::vector<Token> tokens, IdsByPiece ids, AddedTokens added_tokens, Pretokenizer pretokenizer, Bpe bpe);
+    [[nodiscard]] static Result<Tokenizer> build(std::string_view tokenizer_json);
+    [[nodiscard]] static Status add_token(const AddedToken& added, std::vector<Token>& tokens, IdsByPiece& ids);
+    [[nodiscard]] const Token* token(int32_t id) const;
+    [[nodiscard]] Status encode_text(std::string_view text, std::vector<int32_t>& ids) const;
+
+    std::vector<Token> tokens_;
+    IdsByPiece ids_;
+    AddedTokens added_tokens_;
+    Pretokenizer pretokenizer_;
+    Bpe bpe_;
+    std::optional<int32_t> bos_id_;
+    std::optional<int32_t> eos_id_;
+    std::optional<int32_t> pad_id_;
+};
+
+}  // namespace di

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+// config.json of the DeepSeek-V4.1 family as typed values. Field names are the file's, in whole words;
+// every check of the format's section 1.3 has passed when parse_model_config returns a value.
+namespace di {
+
+struct RopeScaling {
+    double factor = 1.0;
+    double beta_fast = 32.0;
+    double beta_slow = 1.0;
+    int64_t original_max_position_embeddings = 0;
+};
+
+struct EngramConfig {
+    std::vector<int32_t> layer_ids;        // empty: no Engram
+    std::vector<int64_t> table_rows;       // rows of each layer's table
+    int32_t max_ngram_size = 0;            // n = 2 .. max
+    int32_t head_count = 0;
+    int64_t head_dim = 0;
+    int64_t vocab_size = 0;                // lower bound of the primes
+    int32_t pad_token_id = 0;              // raw id
+    int64_t compressed_vocab_size = 0;     // classes of the token map
+
+    [[nodiscard]] bool present() const { return !layer_ids.empty(); }
+    // Table rows looked up per token and layer.
+    [[nodiscard]] int64_t rows_per_token() const { return int64_t{max_ngram_size - 1} * head_count; }
+};
+
+struct DraftConfig {  // DSpark
+    int32_t stage_count = 0;  // num_nextn_predict_layers; 0: no draft model
+    int32_t block_size = 0;
+    int32_t noise_token_id = 0;
+    std::vector<int32_t> target_layer_ids;
+    int64_t markov_rank = 0;
+    int32_t routed_expert_count = 0;
+    int32_t experts_per_token = 0;
+    bool captures_attention_input = true;  // dspark_target_attn_input
+
+    [[nodiscard]] bool present() const { return stage_count > 0; }
+};
+
+struct VisionConfig {
+    int32_t layer_count = 0;  // 0: no vision tower
+    int64_t hidden_size = 0;
+    int64_t head_count = 0;
+    int64_t intermediate_size = 0;
+    int64_t patch_size = 0;
+    int64_t downsample_ratio = 0;
+    double rope_theta = 10000.0;
+    int64_t max_image_tokens = 0;
+    int64_t min_pixels = 0;
+    std::optional<double> max_wh_ratio;
+
+    [[nodiscard]] bool present() const { return layer_count > 0; }
+};
+
+enum class StoredWeights : uint8_t { kPlain, kFp8Fp4 };  // no quantization_config; the official one
+
+struct ModelConfig {
+    std::string architecture;
+    StoredWeights stored = StoredWeights::kPlain;
+    int32_t bos_token_id = 0;
+    int32_t eos_token_id = 1;
+    int32_t pad_token_id = 2;
+    std::optional<int32_t> image_token_id;
+    bool adds_bos = true;  // tokenizer_compatibility: "release" puts BOS before text, "native" leaves it to the tokenizer
+
+    int64_t vocab_size = 0;
+    int64_t hidden_size = 0;
+    int32_t layer_count = 0;
+    int64_t head_count = 0;
+    int64_t head_dim = 0;
+    int64_t rope_dim = 0;
+    int64_t q_lora_rank = 0;
+    int64_t o_lora_rank = 0;
+    int64_t o_groups = 0;
+    float rms_norm_eps = 0.0F;
+    float swiglu_limit = 0.0F;
+    int64_t max_position_embeddings = 0;
+    double rope_theta = 0.0;
+    double compress_rope_theta = 0.0;
+    RopeScaling rope_scaling;  // for layers with ratio > 0
+    int64_t sliding_window = 0;
+    std::vector<int32_t> compress_ratios;  // layers, then draft stages (0)
+    std::vector<int32_t> kv_source_layer_ids;
+    std::vector<int32_t> index_source_layer_ids;
+    std::vector<int32_t> index_k_source_layer_ids;
+    int64_t index_head_count = 0;
+    int64_t index_head_dim = 0;
+    int64_t index_topk = 0;
+    std::optional<int32_t> candidate_source_layer_id;
+    int64_t candidate_topk_blocks = 0;
+    int64_t candidate_block_size = 0;
+    int64_t moe_intermediate_size = 0;
+    int32_t routed_expert_count = 0;
+    int32_t shared_expert_count = 0;
+    int32_t experts_per_token = 0;
+    float routed_scaling_factor = 1.0F;
+    int32_t hc_mult = 0;
+    int32_t hc_sinkhorn_iters = 0;
+    float hc_eps = 0.0F;
+    bool use_fp4_sparse_kv = true;
+
+    EngramConfig engram;
+    DraftConfig draft;
+    VisionConfig vision;
+
+    [[nodiscard]] int32_t ratio(int32_t layer) const { return compress_ratios[static_cast<size_t>(layer)]; }
+    // The owner of what `layer` reads: the largest source id <= layer, -1 if there is none.
+    [[nodiscard]] int32_t kv_source(int32_t layer) const;
+    [[nodiscard]] int32_t index_source(int32_t layer) const;
+    [[nodiscard]] int32_t index_k_source(int32_t layer) const;
+    [[nodiscard]] bool is_kv_source(int32_t layer) const;
+    [[nodiscard]] bool is_index_source(int32_t layer) const;
+    [[nodiscard]] bool is_index_k_source(int32_t layer) const;
+    // First layer with ratio 1 (the YoCo split), -1 if there is none.
+    [[nodiscard]] int32_t split_layer() const;
+    // Place of `layer` in engram.layer_ids, -1 if it has no Engram.
+    [[nodiscard]] int32_t engram_index(int32_t layer) const;
+};
+
+// Tokens of one cache page.
+inline constexpr int64_t kPageTokens = 128;
+
+// `json_text` is the content of config.json. The error names key, value and what was expected.
+[[nodiscard]] Result<ModelConfig> parse_model_config(std::string_view json_text);
+// Reads `directory`/config.json.
+[[nodiscard]] Result<ModelConfig> load_model_config(const std::string& directory);
+
+}  // namespace di
