@@ -33,7 +33,7 @@ struct Speed {
     double floor_tokens_per_s = 0.0;  // what the machine could do at best
     double bandwidth_floor_ms = 0.0;  // per token
     double arithmetic_floor_ms = 0.0;
-    WorkCount work;                   // per token
+    WorkCount work;  // per token
 
     [[nodiscard]] double share_of_floor() const { return tokens_per_s / floor_tokens_per_s; }
 };
@@ -161,14 +161,16 @@ Json speed_json(const Speed& speed) {
 }
 
 void print_speed(std::string_view name, const Speed& speed) {
-    fmt::print("{:<8} {:>10.1f} tokens/s; floor {:.1f} tokens/s ({:.3f} ms bandwidth, {:.3f} ms arithmetic a token); {:.0f} % of the floor\n",
-               name, speed.tokens_per_s, speed.floor_tokens_per_s, speed.bandwidth_floor_ms, speed.arithmetic_floor_ms,
-               speed.share_of_floor() * 100.0);
+    fmt::print(
+        "{:<8} {:>10.1f} tokens/s; floor {:.1f} tokens/s ({:.3f} ms bandwidth, {:.3f} ms arithmetic a token); {:.0f} % of the "
+        "floor\n",
+        name, speed.tokens_per_s, speed.floor_tokens_per_s, speed.bandwidth_floor_ms, speed.arithmetic_floor_ms,
+        speed.share_of_floor() * 100.0);
 }
 
 void print_limits(const cpu::MachineLimits& limits) {
-    fmt::print("limits   {} with {} threads: memory {:.1f} GB/s, cache {:.1f} GB/s, {:.1f} GFLOP/s\n", limits.isa, limits.threads,
-               limits.memory_gb_s, limits.cache_gb_s, limits.gflop_s);
+    fmt::print("limits   {} with {} threads: memory {:.1f} GB/s, cache {:.1f} GB/s, {:.1f} GFLOP/s\n", limits.isa,
+               limits.threads, limits.memory_gb_s, limits.cache_gb_s, limits.gflop_s);
 }
 
 int bench_latency(const Options& options) {
@@ -231,7 +233,8 @@ int bench_command(const Options& options) {
     }
     static constexpr std::string_view kLater[] = {"throughput", "serve", "sweep", "kernels", "rank"};
     const bool is_later = std::find(std::begin(kLater), std::end(kLater), options.subject) != std::end(kLater);
-    print_error(fmt::format("{} \"{}\", expected latency or limits", is_later ? "not in this version: bench" : "unknown benchmark", options.subject));
+    print_error(fmt::format("{} \"{}\", expected latency or limits",
+                            is_later ? "not in this version: bench" : "unknown benchmark", options.subject));
     return kExitUsage;
 }
 

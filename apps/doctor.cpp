@@ -17,11 +17,11 @@ using Json = nlohmann::ordered_json;
 
 struct Diagnosis {
     Machine machine;
-    std::string backend;         // "cpu/avx2"
+    std::string backend;  // "cpu/avx2"
     std::string backend_reason;
     int threads = 0;
-    std::string model;           // directory; empty: none
-    std::string model_note;      // its architecture, or what is wrong with it
+    std::string model;       // directory; empty: none
+    std::string model_note;  // its architecture, or what is wrong with it
     bool is_model_good = false;
 };
 
@@ -41,8 +41,9 @@ void look_at_model(const Options& options, Diagnosis& diagnosis) {
     diagnosis.model = *directory;
     const Result<ModelConfig> config = load_model_config(*directory);
     diagnosis.is_model_good = config.has_value();
-    diagnosis.model_note = config ? fmt::format("{}, {} layers, vocabulary {}", config->architecture, config->layer_count, config->vocab_size)
-                                  : config.error().text;
+    diagnosis.model_note =
+        config ? fmt::format("{}, {} layers, vocabulary {}", config->architecture, config->layer_count, config->vocab_size)
+               : config.error().text;
 }
 
 Result<Diagnosis> diagnose(const Options& options) {
@@ -62,7 +63,11 @@ void print_json(const Diagnosis& diagnosis) {
     const Machine& machine = diagnosis.machine;
     const Json object = {
         {"version", DI_VERSION},
-        {"cpu", {{"model", machine.cpu_model}, {"features", machine.cpu_features}, {"cores_online", machine.cores_online}, {"cores_usable", machine.cores_usable}}},
+        {"cpu",
+         {{"model", machine.cpu_model},
+          {"features", machine.cpu_features},
+          {"cores_online", machine.cores_online},
+          {"cores_usable", machine.cores_usable}}},
         {"memory", {{"total_bytes", machine.memory_total_bytes}, {"available_bytes", machine.memory_available_bytes}}},
         {"gpus", machine.gpus},
         {"backend", {{"name", diagnosis.backend}, {"threads", diagnosis.threads}, {"reason", diagnosis.backend_reason}}},
@@ -77,8 +82,11 @@ void print_lines(const Diagnosis& diagnosis) {
     fmt::print("cpu       {}\n", machine.cpu_model);
     fmt::print("features  {}\n", fmt::join(machine.cpu_features, " "));
     fmt::print("cores     {} usable of {}\n", machine.cores_usable, machine.cores_online);
-    fmt::print("memory    {} available of {}\n", format_bytes(machine.memory_available_bytes), format_bytes(machine.memory_total_bytes));
-    fmt::print("gpus      {}\n", machine.gpus.empty() ? "none" : fmt::format("{} ({}), not used: no cuda backend in this build", machine.gpus.size(), fmt::join(machine.gpus, " ")));
+    fmt::print("memory    {} available of {}\n", format_bytes(machine.memory_available_bytes),
+               format_bytes(machine.memory_total_bytes));
+    fmt::print("gpus      {}\n", machine.gpus.empty() ? "none"
+                                                      : fmt::format("{} ({}), not used: no cuda backend in this build",
+                                                                    machine.gpus.size(), fmt::join(machine.gpus, " ")));
     fmt::print("backend   {} with {} threads: {}\n", diagnosis.backend, diagnosis.threads, diagnosis.backend_reason);
     fmt::print("model     {}{}{}\n", diagnosis.model, diagnosis.model.empty() ? "" : ": ", diagnosis.model_note);
 }

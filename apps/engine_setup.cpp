@@ -23,8 +23,8 @@ std::string embedded_model() {
     const fs::path program = fs::read_symlink("/proc/self/exe", error);
     if (!error) {
         const fs::path folder = program.parent_path();
-        places.push_back(folder / "../models");           // build/deepinfer
-        places.push_back(folder / "../../models");        // build/release/deepinfer
+        places.push_back(folder / "../models");     // build/deepinfer
+        places.push_back(folder / "../../models");  // build/release/deepinfer
         places.push_back(folder / "../share/deepinfer/models");
     }
     places.emplace_back(DI_SOURCE_MODELS);
@@ -41,8 +41,8 @@ Status check_supported(const Options& options) {
         return fail(ErrorCode::kInvalidArgument, "backend \"cuda\": no cuda backend in this build, expected auto, cpu or ref");
     }
     if (options.gpu_memory) {
-        return fail(ErrorCode::kInvalidArgument, "--gpu-memory {}: no cuda backend in this build, expected the flag to be absent",
-                    *options.gpu_memory);
+        return fail(ErrorCode::kInvalidArgument,
+                    "--gpu-memory {}: no cuda backend in this build, expected the flag to be absent", *options.gpu_memory);
     }
     if (options.drafts.value_or(0) > 0) {
         return fail(ErrorCode::kInvalidArgument, "not in this version: --drafts {}, expected 0", *options.drafts);
@@ -57,13 +57,17 @@ Status check_supported(const Options& options) {
         return fail(ErrorCode::kInvalidArgument, "not in this version: --grammar {}", *options.grammar);
     }
     if (options.replay_keep && options.replay == "off") {
-        return fail(ErrorCode::kInvalidArgument, "--replay-keep {} without --replay, expected --replay compact", *options.replay_keep);
+        return fail(ErrorCode::kInvalidArgument, "--replay-keep {} without --replay, expected --replay compact",
+                    *options.replay_keep);
     }
     return {};
 }
 
 Replay replay_of(const std::string& name) {
-    return name == "mask" ? Replay::kMask : name == "compact" ? Replay::kCompact : name == "exact" ? Replay::kExact : Replay::kOff;
+    return name == "mask"      ? Replay::kMask
+           : name == "compact" ? Replay::kCompact
+           : name == "exact"   ? Replay::kExact
+                               : Replay::kOff;
 }
 
 int32_t to_int32(const std::optional<int64_t>& value) { return static_cast<int32_t>(value.value_or(0)); }
@@ -98,7 +102,8 @@ Result<std::string> model_directory(const Options& options) {
     if (!options.model) {
         std::string embedded = embedded_model();
         if (embedded.empty()) {
-            return fail(ErrorCode::kNotFound, "the embedded model {} was not found beside the program, expected --model M", kEmbeddedModel);
+            return fail(ErrorCode::kNotFound, "the embedded model {} was not found beside the program, expected --model M",
+                        kEmbeddedModel);
         }
         return embedded;
     }
@@ -168,7 +173,8 @@ TokenClasses token_classes_of(const EngineOptions& options) {
             DI_TRY(const ModelConfig config, load_model_config(options.model_directory));
             std::vector<int32_t> classes(static_cast<size_t>(vocab_size));
             for (size_t id = 0; id < classes.size(); ++id) {
-                classes[id] = static_cast<int32_t>(id % static_cast<size_t>(std::max<int64_t>(1, config.engram.compressed_vocab_size)));
+                classes[id] =
+                    static_cast<int32_t>(id % static_cast<size_t>(std::max<int64_t>(1, config.engram.compressed_vocab_size)));
             }
             return classes;
         }

@@ -91,7 +91,8 @@ constexpr std::string_view kPrefix = "DEEPINFER_";
 }  // namespace
 
 const EnvironmentName* find_environment_name(std::string_view name) {
-    const auto found = std::find_if(std::begin(kNames), std::end(kNames), [&](const EnvironmentName& row) { return row.name == name; });
+    const auto found =
+        std::find_if(std::begin(kNames), std::end(kNames), [&](const EnvironmentName& row) { return row.name == name; });
     return found == std::end(kNames) ? nullptr : found;
 }
 

@@ -85,15 +85,15 @@ GivenCommand given_of(const AppCommand& command) {
 // A message in our form for what CLI11 found.
 Error usage_error(const CLI::ParseError& error, const std::vector<std::string>& arguments,
                   const std::vector<CommandFlags>& commands) {
-    const bool knows_command = !arguments.empty() && std::any_of(commands.begin(), commands.end(), [&](const CommandFlags& command) {
-        return command.name == arguments.front();
-    });
+    const bool knows_command =
+        !arguments.empty() && std::any_of(commands.begin(), commands.end(),
+                                          [&](const CommandFlags& command) { return command.name == arguments.front(); });
     if (!arguments.empty() && !knows_command && !arguments.front().starts_with("-")) {
         return {ErrorCode::kInvalidArgument,
                 fmt::format("unknown sub-command \"{}\", expected one of {}", arguments.front(), names_of(commands))};
     }
-    return {ErrorCode::kInvalidArgument, fmt::format("{}; see deepinfer{} --help", first_line(error.what()),
-                                                     knows_command ? " " + arguments.front() : "")};
+    return {ErrorCode::kInvalidArgument,
+            fmt::format("{}; see deepinfer{} --help", first_line(error.what()), knows_command ? " " + arguments.front() : "")};
 }
 
 }  // namespace
@@ -109,7 +109,8 @@ Result<GivenCommand> parse_command_line(const std::vector<std::string>& argument
         add_command(program, apps.back());
     }
     if (arguments.empty()) {
-        return fail(ErrorCode::kInvalidArgument, "no sub-command, expected one of {}; see deepinfer --help", names_of(commands));
+        return fail(ErrorCode::kInvalidArgument, "no sub-command, expected one of {}; see deepinfer --help",
+                    names_of(commands));
     }
     try {
         // CLI11 takes its words from the end.

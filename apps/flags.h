@@ -13,8 +13,8 @@
 namespace di {
 
 struct Flag {
-    std::string name;         // "--max-tokens", or "PROMPT" for a positional argument
-    std::string value_name;   // shown by help: "N"; empty for a switch
+    std::string name;        // "--max-tokens", or "PROMPT" for a positional argument
+    std::string value_name;  // shown by help: "N"; empty for a switch
     std::string help;
     bool takes_many = false;  // may be repeated
     bool is_required = false;
@@ -36,7 +36,7 @@ struct GivenFlag {
 struct GivenCommand {
     std::optional<Command> command;  // none: `text` is to be printed
     std::vector<GivenFlag> flags;
-    std::string text;                // help or version
+    std::string text;  // help or version
 };
 
 // Errors name the word that was not understood.

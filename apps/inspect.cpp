@@ -29,11 +29,16 @@ std::string_view row_format_name(RowFormat format) {
 
 // 510286023000 -> "510,286,023,000"
 std::string grouped(int64_t number) {
-    std::string digits = fmt::format("{}", number);
-    for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) {
-        digits.insert(static_cast<size_t>(at), ",");
+    const std::string digits = fmt::format("{}", number);
+    std::string text;
+    for (size_t i = 0; i < digits.size(); ++i) {
+        const size_t left = digits.size() - i;
+        if (i > 0 && left % 3 == 0 && digits[i - 1] != '-') {
+            text += ',';
+        }
+        text += digits[i];
     }
-    return digits;
+    return text;
 }
 
 Json config_json(const ModelConfig& config) {
@@ -69,7 +74,10 @@ Json weights_json(const ModelReport& report) {
         const auto part = static_cast<ModelPart>(i);
         const PartSize& size = report.inventory.of(part);
         if (size.tensor_count > 0) {
-            parts.push_back({{"part", model_part_name(part)}, {"tensors", size.tensor_count}, {"bytes", size.bytes}, {"parameters", size.parameter_count}});
+            parts.push_back({{"part", model_part_name(part)},
+                             {"tensors", size.tensor_count},
+                             {"bytes", size.bytes},
+                             {"parameters", size.parameter_count}});
         }
     }
     Json formats = Json::array();
@@ -78,7 +86,11 @@ Json weights_json(const ModelReport& report) {
     }
     Json groups = Json::array();
     for (const TensorGroup& group : report.groups) {
-        groups.push_back({{"name", group.name}, {"dtype", group.dtype}, {"shape", group.shape}, {"tensors", group.tensor_count}, {"bytes", group.bytes}});
+        groups.push_back({{"name", group.name},
+                          {"dtype", group.dtype},
+                          {"shape", group.shape},
+                          {"tensors", group.tensor_count},
+                          {"bytes", group.bytes}});
     }
     return {{"source", report.has_weights ? "files" : "config"},
             {"tensors", report.tensor_count},
@@ -92,18 +104,23 @@ Json weights_json(const ModelReport& report) {
 Json geometry_json(const ModelReport& report) {
     Json blocks = Json::array();
     for (const BlockPart& part : report.geometry.blocks) {
-        blocks.push_back({{"name", part.name}, {"ratio", part.ratio}, {"dim", part.dim}, {"format", row_format_name(part.format)}, {"bytes", part.bytes}});
+        blocks.push_back({{"name", part.name},
+                          {"ratio", part.ratio},
+                          {"dim", part.dim},
+                          {"format", row_format_name(part.format)},
+                          {"bytes", part.bytes}});
     }
     Json states = Json::array();
     for (const StatePart& part : report.geometry.states) {
-        states.push_back({{"name", part.name}, {"tokens", part.tokens}, {"dim", part.dim}, {"format", row_format_name(part.format)}, {"row_bytes", part.row_bytes}});
+        states.push_back({{"name", part.name},
+                          {"tokens", part.tokens},
+                          {"dim", part.dim},
+                          {"format", row_format_name(part.format)},
+                          {"row_bytes", part.row_bytes}});
     }
-    return {{"bytes_per_token", report.plan.bytes_per_token},
-            {"block_tokens", report.geometry.block_tokens},
-            {"block_bytes", report.geometry.block_bytes},
-            {"blocks", blocks},
-            {"state_bytes", report.geometry.state_bytes},
-            {"states", states}};
+    return {{"bytes_per_token", report.plan.bytes_per_token}, {"block_tokens", report.geometry.block_tokens},
+            {"block_bytes", report.geometry.block_bytes},     {"blocks", blocks},
+            {"state_bytes", report.geometry.state_bytes},     {"states", states}};
 }
 
 Json memory_json(const ModelReport& report) {
@@ -129,22 +146,32 @@ Json memory_json(const ModelReport& report) {
 void print_config(const ModelReport& report) {
     const ModelConfig& config = report.config;
     fmt::print("model         {}\n", report.path);
-    fmt::print("architecture  {}, weights stored as {}\n", config.architecture, config.stored == StoredWeights::kFp8Fp4 ? "fp8/fp4" : "plain values");
+    fmt::print("architecture  {}, weights stored as {}\n", config.architecture,
+               config.stored == StoredWeights::kFp8Fp4 ? "fp8/fp4" : "plain values");
     fmt::print("text          {} layers, hidden {}, {} heads x {} (rotary {}), vocabulary {}, context {}\n", config.layer_count,
-               config.hidden_size, config.head_count, config.head_dim, config.rope_dim, config.vocab_size, config.max_position_embeddings);
+               config.hidden_size, config.head_count, config.head_dim, config.rope_dim, config.vocab_size,
+               config.max_position_embeddings);
     fmt::print("attention     window {}, ratios {}, kv sources {}, index sources {}, top-k {}\n", config.sliding_window,
                fmt::join(config.compress_ratios, ","), fmt::join(config.kv_source_layer_ids, ","),
                fmt::join(config.index_source_layer_ids, ","), config.index_topk);
-    fmt::print("experts       {} routed, {} per token, {} shared, width {}\n", config.routed_expert_count, config.experts_per_token,
-               config.shared_expert_count, config.moe_intermediate_size);
-    fmt::print("engram        {}\n", config.engram.present() ? fmt::format("layers {}, table rows {}", fmt::join(config.engram.layer_ids, ","), fmt::join(config.engram.table_rows, ",")) : "none");
-    fmt::print("drafts        {}\n", config.draft.present() ? fmt::format("{} stages, block {}", config.draft.stage_count, config.draft.block_size) : "none");
-    fmt::print("vision        {}\n", config.vision.present() ? fmt::format("{} layers, hidden {}, at most {} tokens an image", config.vision.layer_count, config.vision.hidden_size, config.vision.max_image_tokens) : "none");
+    fmt::print("experts       {} routed, {} per token, {} shared, width {}\n", config.routed_expert_count,
+               config.experts_per_token, config.shared_expert_count, config.moe_intermediate_size);
+    fmt::print("engram        {}\n", config.engram.present()
+                                         ? fmt::format("layers {}, table rows {}", fmt::join(config.engram.layer_ids, ","),
+                                                       fmt::join(config.engram.table_rows, ","))
+                                         : "none");
+    fmt::print("drafts        {}\n", config.draft.present()
+                                         ? fmt::format("{} stages, block {}", config.draft.stage_count, config.draft.block_size)
+                                         : "none");
+    fmt::print("vision        {}\n", config.vision.present() ? fmt::format("{} layers, hidden {}, at most {} tokens an image",
+                                                                           config.vision.layer_count, config.vision.hidden_size,
+                                                                           config.vision.max_image_tokens)
+                                                             : "none");
 }
 
 void print_weights(const ModelReport& report) {
-    fmt::print("\nweights       {} tensors, {} bytes ({}), {} parameters, {}\n", grouped(report.tensor_count), grouped(report.weight_bytes),
-               format_bytes(report.weight_bytes), grouped(report.inventory.total.parameter_count),
+    fmt::print("\nweights       {} tensors, {} bytes ({}), {} parameters, {}\n", grouped(report.tensor_count),
+               grouped(report.weight_bytes), format_bytes(report.weight_bytes), grouped(report.inventory.total.parameter_count),
                report.has_weights ? "read from the files" : "from the config alone");
     for (const FormatSize& format : report.formats) {
         fmt::print("  {:<12}{:>8} tensors {:>20} bytes\n", format.dtype, grouped(format.tensor_count), grouped(format.bytes));
@@ -154,7 +181,8 @@ void print_weights(const ModelReport& report) {
         const auto part = static_cast<ModelPart>(i);
         const PartSize& size = report.inventory.of(part);
         if (size.tensor_count > 0) {
-            fmt::print("  {:<20}{:>8} tensors {:>20} bytes\n", model_part_name(part), grouped(size.tensor_count), grouped(size.bytes));
+            fmt::print("  {:<20}{:>8} tensors {:>20} bytes\n", model_part_name(part), grouped(size.tensor_count),
+                       grouped(size.bytes));
         }
     }
     fmt::print("tensors\n");
@@ -167,17 +195,20 @@ void print_geometry(const ModelReport& report) {
     fmt::print("\ncache         {} bytes per token of context; blocks of {} tokens, {} bytes\n", report.plan.bytes_per_token,
                report.geometry.block_tokens, grouped(report.geometry.block_bytes));
     for (const BlockPart& part : report.geometry.blocks) {
-        fmt::print("  {:<24} 1 row per {} tokens, {} values {}, {} bytes a block\n", part.name, part.ratio, part.dim, row_format_name(part.format), grouped(part.bytes));
+        fmt::print("  {:<24} 1 row per {} tokens, {} values {}, {} bytes a block\n", part.name, part.ratio, part.dim,
+                   row_format_name(part.format), grouped(part.bytes));
     }
     fmt::print("per sequence  {} bytes\n", grouped(report.geometry.state_bytes));
     for (const StatePart& part : report.geometry.states) {
-        fmt::print("  {:<24} ring of {} tokens, {} values {}\n", part.name, part.tokens, part.dim, row_format_name(part.format));
+        fmt::print("  {:<24} ring of {} tokens, {} values {}\n", part.name, part.tokens, part.dim,
+                   row_format_name(part.format));
     }
 }
 
 void print_memory(const ModelReport& report) {
     const MemoryPlan& plan = report.plan;
-    fmt::print("\nmemory plan   {} sequences of up to {} tokens, {} rows a step\n", plan.limits.max_num_seqs, grouped(plan.limits.max_model_len), plan.limits.max_num_batched_tokens);
+    fmt::print("\nmemory plan   {} sequences of up to {} tokens, {} rows a step\n", plan.limits.max_num_seqs,
+               grouped(plan.limits.max_model_len), plan.limits.max_num_batched_tokens);
     const std::pair<std::string_view, int64_t> lines[] = {
         {"weights, resident", plan.weights_resident_bytes},
         {"weights, on demand", plan.weights_on_demand_bytes},

@@ -52,7 +52,8 @@ Result<std::vector<int32_t>> ids_of_file(const std::string& path) {
     for (const JsonValue& item : value->as_array()) {
         const std::optional<int64_t> id = item.is_number() ? item.as_int64() : std::nullopt;
         if (!id || *id < 0 || *id > std::numeric_limits<int32_t>::max()) {
-            return fail(ErrorCode::kInvalidArgument, "{}: [{}] is {}, expected a token id", path, ids.size(), short_json_text(item));
+            return fail(ErrorCode::kInvalidArgument, "{}: [{}] is {}, expected a token id", path, ids.size(),
+                        short_json_text(item));
         }
         ids.push_back(static_cast<int32_t>(*id));
     }
@@ -75,11 +76,13 @@ Result<std::vector<int32_t>> asked_ids(const Options& options) {
 Status check_ids(const std::vector<int32_t>& ids, const LoadedEngine& loaded) {
     for (size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] >= loaded.config.vocab_size) {
-            return fail(ErrorCode::kInvalidArgument, "token {} is {}, expected an id below vocab_size {}", i, ids[i], loaded.config.vocab_size);
+            return fail(ErrorCode::kInvalidArgument, "token {} is {}, expected an id below vocab_size {}", i, ids[i],
+                        loaded.config.vocab_size);
         }
     }
     if (static_cast<int64_t>(ids.size()) > loaded.plan.limits.max_model_len) {
-        return fail(ErrorCode::kInvalidArgument, "{} tokens, expected at most {} (max-model-len)", ids.size(), loaded.plan.limits.max_model_len);
+        return fail(ErrorCode::kInvalidArgument, "{} tokens, expected at most {} (max-model-len)", ids.size(),
+                    loaded.plan.limits.max_model_len);
     }
     return {};
 }

@@ -35,8 +35,9 @@ std::string first_value(const std::string& text, std::string_view key) {
 
 std::vector<std::string> known_features(const std::string& flags) {
     // As /proc/cpuinfo spells them: x86 first, then Arm.
-    static constexpr std::string_view kKnown[] = {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16",
-                                                  "avx512_vnni", "amx_bf16", "asimd", "asimddp", "fphp", "bf16", "i8mm"};
+    static constexpr std::string_view kKnown[] = {"avx2",     "fma",      "f16c",        "avx512f",     "avx512bw",
+                                                  "avx512dq", "avx512vl", "avx512_bf16", "avx512_vnni", "amx_bf16",
+                                                  "asimd",    "asimddp",  "fphp",        "bf16",        "i8mm"};
     std::vector<std::string> features;
     const std::string padded = " " + flags + " ";
     for (const std::string_view name : kKnown) {

@@ -34,12 +34,12 @@ struct ModelReport {
     InventorySummary inventory;
     int64_t tensor_count = 0;
     int64_t weight_bytes = 0;
-    std::vector<FormatSize> formats;   // by name
-    std::vector<TensorGroup> groups;   // by name
+    std::vector<FormatSize> formats;  // by name
+    std::vector<TensorGroup> groups;  // by name
     CacheGeometry geometry;
-    MemoryPlan plan;                   // for this machine, or for one that has enough
+    MemoryPlan plan;                          // for this machine, or for one that has enough
     std::optional<std::string> does_not_fit;  // why this machine cannot hold the plan
-    int64_t machine_bytes = 0;         // memory that may still be taken here
+    int64_t machine_bytes = 0;                // memory that may still be taken here
 };
 
 // `path`: a model directory, with or without weights, or a config.json.

@@ -24,12 +24,12 @@ struct OptionRow {
     std::string_view name;        // "max-tokens"; positional arguments are written in capitals
     std::string_view value_name;  // "N"; empty for a switch
     std::string_view help;
-    uint32_t commands = 0;        // bit 1 << Command of those that take it
+    uint32_t commands = 0;  // bit 1 << Command of those that take it
     OptionTarget target;
     std::string_view choices = {};  // "auto|dummy"; empty: any text
     double lowest = 0.0;            // of numbers
     double highest = static_cast<double>(std::numeric_limits<int32_t>::max());
-    bool is_bytes = false;          // "512MiB", "2GB" or a plain number
+    bool is_bytes = false;  // "512MiB", "2GB" or a plain number
     bool is_required = false;
     bool may_stand_in_file = true;  // false: belongs to one call, not to a configuration
 };

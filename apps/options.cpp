@@ -54,7 +54,8 @@ Status apply_file(const std::string& path, ParsedOptions& parsed) {
     const auto file = depth > 1000 ? nlohmann::ordered_json(nlohmann::ordered_json::value_t::discarded)
                                    : nlohmann::ordered_json::parse(text, nullptr, false);
     if (file.is_discarded() || !file.is_object()) {
-        return fail(ErrorCode::kInvalidArgument, "{}: not a JSON object, expected one with the names of the flags as keys", path);
+        return fail(ErrorCode::kInvalidArgument, "{}: not a JSON object, expected one with the names of the flags as keys",
+                    path);
     }
     for (const auto& [key, value] : file.items()) {
         const OptionRow* row = find_option(key);
@@ -64,7 +65,8 @@ Status apply_file(const std::string& path, ParsedOptions& parsed) {
         }
         const auto values = texts_of(value);
         if (!values) {
-            return fail(ErrorCode::kInvalidArgument, "{}: {}: expected a text, a number, true, false or a list of them", path, key);
+            return fail(ErrorCode::kInvalidArgument, "{}: {}: expected a text, a number, true, false or a list of them", path,
+                        key);
         }
         DI_TRY_STATUS(apply(*row, *values, fmt::format("{}: {}", path, key), "file " + path, parsed));
     }
@@ -93,14 +95,16 @@ Status apply_environment(const std::vector<std::pair<std::string, std::string>>&
         if (name == "DEEPINFER_ACCELERATOR" && value == "ascend") {
             return fail(ErrorCode::kUnsupported, "DEEPINFER_ACCELERATOR: \"ascend\" is not supported, expected auto or cpu");
         }
-        DI_TRY_STATUS(apply(*find_option(known->option), {environment_value(name, value)}, name, "environment " + name, parsed));
+        DI_TRY_STATUS(
+            apply(*find_option(known->option), {environment_value(name, value)}, name, "environment " + name, parsed));
     }
     return {};
 }
 
 Status apply_flags(const std::vector<GivenFlag>& flags, ParsedOptions& parsed) {
     for (const GivenFlag& flag : flags) {
-        const std::string_view name = std::string_view(flag.name).starts_with("--") ? std::string_view(flag.name).substr(2) : flag.name;
+        const std::string_view name =
+            std::string_view(flag.name).starts_with("--") ? std::string_view(flag.name).substr(2) : flag.name;
         DI_TRY_STATUS(apply(*find_option(name), flag.values, flag.name, "flag", parsed));
     }
     return {};

@@ -16,9 +16,9 @@ enum class Command : uint8_t { kRun, kChat, kInspect, kLogits, kDoctor, kBench }
 
 struct Options {
     // What to do.
-    std::optional<std::string> prompt;  // run: PROMPT
-    std::string subject;                // inspect: M; bench: the benchmark's name
-    std::optional<std::string> prompts; // run: file of JSON lines, "-" for standard input
+    std::optional<std::string> prompt;   // run: PROMPT
+    std::string subject;                 // inspect: M; bench: the benchmark's name
+    std::optional<std::string> prompts;  // run: file of JSON lines, "-" for standard input
     bool chat = false;
     std::vector<std::string> image;
     std::optional<std::string> tokens;       // logits: "1,2,3"

@@ -35,7 +35,11 @@ ProgressLine::~ProgressLine() {
 }
 
 ProgressBar::ProgressBar(int64_t total, std::string unit)
-    : total_(total), unit_(std::move(unit)), is_shown_(stderr_is_terminal()), start_(std::chrono::steady_clock::now()), drawn_(start_) {
+    : total_(total),
+      unit_(std::move(unit)),
+      is_shown_(stderr_is_terminal()),
+      start_(std::chrono::steady_clock::now()),
+      drawn_(start_) {
     draw(true);
 }
 

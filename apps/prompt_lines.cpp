@@ -28,7 +28,8 @@ Result<std::vector<int32_t>> parse_ids(const JsonReader& line) {
     for (const JsonValue& item : *items) {
         const std::optional<int64_t> id = item.is_number() ? item.as_int64() : std::nullopt;
         if (!id || *id < 0 || *id > std::numeric_limits<int32_t>::max()) {
-            return fail(ErrorCode::kInvalidArgument, "prompt_token_ids[{}]: {}, expected a token id", ids.size(), short_json_text(item));
+            return fail(ErrorCode::kInvalidArgument, "prompt_token_ids[{}]: {}, expected a token id", ids.size(),
+                        short_json_text(item));
         }
         ids.push_back(static_cast<int32_t>(*id));
     }
@@ -70,7 +71,8 @@ Result<PromptRequest> parse_prompt_line(std::string_view line, const PromptReque
                     value.kind_name());
     }
     DI_TRY(const JsonReader reader, JsonReader::open(value, ""));
-    const int given = (reader.has("prompt") ? 1 : 0) + (reader.has("prompt_token_ids") ? 1 : 0) + (reader.has("messages") ? 1 : 0);
+    const int given =
+        (reader.has("prompt") ? 1 : 0) + (reader.has("prompt_token_ids") ? 1 : 0) + (reader.has("messages") ? 1 : 0);
     if (given != 1) {
         return fail(ErrorCode::kInvalidArgument, "{} of prompt, prompt_token_ids and messages, expected exactly one", given);
     }

@@ -9,8 +9,9 @@ namespace di {
 namespace {
 
 // Parts that every token of text goes through in whole.
-constexpr ModelPart kDenseParts[] = {ModelPart::kEngramMixing, ModelPart::kAttention, ModelPart::kIndexers,        ModelPart::kSharedExperts,
-                                     ModelPart::kGates,        ModelPart::kNorms,     ModelPart::kHyperConnections};
+constexpr ModelPart kDenseParts[] = {ModelPart::kEngramMixing,    ModelPart::kAttention, ModelPart::kIndexers,
+                                     ModelPart::kSharedExperts,   ModelPart::kGates,     ModelPart::kNorms,
+                                     ModelPart::kHyperConnections};
 
 struct Dense {
     double bytes = 0.0;

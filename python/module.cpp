@@ -175,7 +175,8 @@ class Session {
             const nb::gil_scoped_release release;
             const std::lock_guard lock(mutex_);
             if (session_ != nullptr) {
-                results = session_->generate(std::move(prompts), [&](const di::PromptEvent& event) { return tell(event, on_event, raised); });
+                results = session_->generate(std::move(prompts),
+                                             [&](const di::PromptEvent& event) { return tell(event, on_event, raised); });
             }
         }
         if (raised) {
@@ -198,7 +199,9 @@ class Session {
         }
         return std::move(*ids);
     }
-    std::string decode(const std::vector<int32_t>& ids, bool skip_special_tokens) { return open_session().tokenizer().decode(ids, skip_special_tokens); }
+    std::string decode(const std::vector<int32_t>& ids, bool skip_special_tokens) {
+        return open_session().tokenizer().decode(ids, skip_special_tokens);
+    }
     int64_t vocab_size() { return open_session().config().vocab_size; }
     int32_t max_num_batched_tokens() { return open_session().plan().limits.max_num_batched_tokens; }
     int32_t max_model_len() { return open_session().plan().limits.max_model_len; }

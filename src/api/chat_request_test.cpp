@@ -9,7 +9,8 @@ namespace {
 
 // A request about one user message, with more fields.
 std::string with(std::string_view more, std::string_view text = "hi") {
-    return fmt::format("{{\"messages\": [{{\"role\": \"user\", \"content\": \"{}\"}}]{}{}}}", text, more.empty() ? "" : ", ", more);
+    return fmt::format("{{\"messages\": [{{\"role\": \"user\", \"content\": \"{}\"}}]{}{}}}", text, more.empty() ? "" : ", ",
+                       more);
 }
 
 Request accepted(std::string_view body) {
@@ -28,7 +29,8 @@ void expect_refused(std::string_view body, std::string_view parameter) {
 }
 
 TEST(ChatRequest, BodiesThatAreNoRequestAreErrors) {
-    for (const std::string_view body : {"", "[]", "5", "\"x\"", "{:", "null", "\xc4\xe3\xba\xc3", "{\"messages\": [{\"role\": \"user\", \"content\": \"\\ud800\"}]}"}) {
+    for (const std::string_view body : {"", "[]", "5", "\"x\"", "{:", "null", "\xc4\xe3\xba\xc3",
+                                        "{\"messages\": [{\"role\": \"user\", \"content\": \"\\ud800\"}]}"}) {
         expect_refused(body, "");
     }
     expect_refused("{}", "messages");
@@ -139,15 +141,18 @@ TEST(ChatRequest, ToolChoices) {
     EXPECT_EQ(offered(R"("function_call": {"name": "f"})"), "f!");
     EXPECT_EQ(offered(R"("function_call": "none")"), "");
     EXPECT_EQ(offered(R"("tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [
-                        {"type": "function", "function": {"name": "f"}}]}})"), "f!");
+                        {"type": "function", "function": {"name": "f"}}]}})"),
+              "f!");
     EXPECT_EQ(accepted(with(R"("tool_choice": "required")")).conversation->tool_choice.kind, ToolChoice::Kind::kAuto);
     EXPECT_FALSE(accepted(with(R"("parallel_tool_calls": false)")).allows_parallel_calls);
     EXPECT_EQ(accepted(with(R"("functions": [{"name": "old"}])")).conversation->tools.at(0).name, "old");
     expect_refused(with(fmt::format("{}, \"tool_choice\": \"always\"", kTools)), "tool_choice");
     expect_refused(with(fmt::format("{}, \"tool_choice\": 5", kTools)), "tool_choice");
-    expect_refused(with(fmt::format("{}, {}", kTools, R"("tool_choice": {"type": "function", "function": {"name": "h"}})")), "tool_choice");
-    expect_refused(with(fmt::format("{}, {}", kTools, R"("tool_choice": {"type": "allowed_tools", "allowed_tools": {"tools": []}})")),
-                   "tool_choice.allowed_tools.tools");
+    expect_refused(with(fmt::format("{}, {}", kTools, R"("tool_choice": {"type": "function", "function": {"name": "h"}})")),
+                   "tool_choice");
+    expect_refused(
+        with(fmt::format("{}, {}", kTools, R"("tool_choice": {"type": "allowed_tools", "allowed_tools": {"tools": []}})")),
+        "tool_choice.allowed_tools.tools");
 }
 
 TEST(ChatRequest, ToolsThatCannotBeDeclaredAreErrors) {
@@ -160,11 +165,14 @@ TEST(ChatRequest, ToolsThatCannotBeDeclaredAreErrors) {
     expect_refused(tool("{\"name\": \"" + std::string(kToolNameBytesMax + 1, 'a') + "\"}"), "tools[0].function.name");
     expect_refused(tool(R"({"name": "a", "parameters": []})"), "tools[0].function.parameters");
     expect_refused(tool(R"({"name": "a", "parameters": {"properties": {}}})"), "tools[0].function.parameters.type");
-    expect_refused(tool(R"({"name": "a", "parameters": {"type": "object", "$ref": "#/x"}})"), "tools[0].function.parameters.$ref");
-    expect_refused(tool("{\"name\": \"a\", \"parameters\": {\"type\": \"object\", \"title\": \"" + std::string(kToolSchemaBytesMax, 'a') + "\"}}"),
+    expect_refused(tool(R"({"name": "a", "parameters": {"type": "object", "$ref": "#/x"}})"),
+                   "tools[0].function.parameters.$ref");
+    expect_refused(tool("{\"name\": \"a\", \"parameters\": {\"type\": \"object\", \"title\": \"" +
+                        std::string(kToolSchemaBytesMax, 'a') + "\"}}"),
                    "tools");
     expect_refused(with(R"("tools": [{"type": "custom", "custom": {"name": "x"}}])"), "tools[0].custom.name");
-    EXPECT_EQ(accepted(with(R"("tools": [{"type": "custom", "custom": {"name": "apply_patch"}}])")).conversation->tools.size(), 1U);
+    EXPECT_EQ(accepted(with(R"("tools": [{"type": "custom", "custom": {"name": "apply_patch"}}])")).conversation->tools.size(),
+              1U);
 }
 
 TEST(ChatRequest, EverySpellingOfAFormatIsRead) {
@@ -190,21 +198,26 @@ TEST(ChatRequest, EverySpellingOfAFormatIsRead) {
     expect_refused(with(R"("response_format": {"type": "regex", "regex": "a"}, "guided_regex": "b")"), "guided_regex");
     expect_refused(with(R"("response_format": {"type": "json_object"})"), "response_format");
     expect_refused(with(R"("response_format": {"type": "json_schema"})"), "response_format.json_schema");
-    expect_refused(with(R"("response_format": {"type": "json_schema", "json_schema": {}})"), "response_format.json_schema.schema");
+    expect_refused(with(R"("response_format": {"type": "json_schema", "json_schema": {}})"),
+                   "response_format.json_schema.schema");
     expect_refused(with(R"("guided_json": "{")"), "guided_json");
     expect_refused(with(R"("guided_json": {"type": "text"})"), "guided_json.type");
     expect_refused(with(R"("guided_choice": [])"), "guided_choice");
 }
 
 TEST(ChatRequest, ContinuationsAreOnlyForTheLastAssistantMessage) {
-    const std::string_view messages = R"("messages": [{"role": "user", "content": "as json"}, {"role": "assistant", "content": "x"}])";
+    const std::string_view messages =
+        R"("messages": [{"role": "user", "content": "as json"}, {"role": "assistant", "content": "x"}])";
     const auto continued = [&](std::string_view more) { return fmt::format("{{{}, {}}}", messages, more); };
     EXPECT_TRUE(accepted(continued(R"("continue_final_message": true)")).conversation->messages[1].is_prefix);
-    EXPECT_TRUE(accepted(continued(R"("continue_final_message": true, "add_generation_prompt": false)")).conversation->messages[1].is_prefix);
+    EXPECT_TRUE(accepted(continued(R"("continue_final_message": true, "add_generation_prompt": false)"))
+                    .conversation->messages[1]
+                    .is_prefix);
     expect_refused(continued(R"("continue_final_message": true, "add_generation_prompt": true)"), "add_generation_prompt");
     expect_refused(continued(R"("add_generation_prompt": false)"), "add_generation_prompt");
     expect_refused(continued(fmt::format("\"continue_final_message\": true, {}", kTools)), "messages[1].prefix");
-    expect_refused(continued(R"("continue_final_message": true, "response_format": {"type": "json_object"})"), "messages[1].prefix");
+    expect_refused(continued(R"("continue_final_message": true, "response_format": {"type": "json_object"})"),
+                   "messages[1].prefix");
     accepted(continued(R"("continue_final_message": true, "json_schema": {"type": "object"})"));
     expect_refused(with(R"("continue_final_message": true)"), "continue_final_message");
     expect_refused(R"({"messages": [{"role": "assistant", "content": "x", "prefix": true}, {"role": "user", "content": "y"}]})",

@@ -37,7 +37,8 @@ Status check_request(const Request& request) {
     for (const Message& message : request.conversation->messages) {
         for (const ContentPart& part : message.parts) {
             if (part.kind == ContentPart::Kind::kImage && ++image_count > kRequestImagesMax) {
-                return fail(ErrorCode::kInvalidArgument, "{}: more than {} images in the request", part.path, kRequestImagesMax);
+                return fail(ErrorCode::kInvalidArgument, "{}: more than {} images in the request", part.path,
+                            kRequestImagesMax);
             }
         }
     }

@@ -195,10 +195,10 @@ struct NamedForm {
 
 // Top-level fields of other servers.
 constexpr std::array kBodyForms = {
-    NamedForm{"guided_json", Form::kSchema},    NamedForm{"guided_regex", Form::kRegex},
-    NamedForm{"guided_choice", Form::kChoice},  NamedForm{"guided_grammar", Form::kGrammar},
-    NamedForm{"regex", Form::kRegex},           NamedForm{"ebnf", Form::kGrammar},
-    NamedForm{"grammar", Form::kGrammar},       NamedForm{"json_schema", Form::kSchema},
+    NamedForm{"guided_json", Form::kSchema},   NamedForm{"guided_regex", Form::kRegex},
+    NamedForm{"guided_choice", Form::kChoice}, NamedForm{"guided_grammar", Form::kGrammar},
+    NamedForm{"regex", Form::kRegex},          NamedForm{"ebnf", Form::kGrammar},
+    NamedForm{"grammar", Form::kGrammar},      NamedForm{"json_schema", Form::kSchema},
 };
 
 constexpr std::array kStructuredOutputForms = {

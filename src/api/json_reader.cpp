@@ -49,8 +49,7 @@ Result<std::optional<double>> JsonReader::number(std::string_view key, NumberRan
     if (member == nullptr) {
         return std::optional<double>();
     }
-    const std::string expected =
-        fmt::format("a number in {}{}, {}]", range.excludes_low ? "(" : "[", range.low, range.high);
+    const std::string expected = fmt::format("a number in {}{}, {}]", range.excludes_low ? "(" : "[", range.low, range.high);
     if (!member->is_number()) {
         return wrong(key, expected);
     }
@@ -107,8 +106,8 @@ Result<const JsonValue::Array*> JsonReader::array(std::string_view key, size_t c
         return wrong(key, "a list");
     }
     if (member->as_array().size() > count_max) {
-        return fail(ErrorCode::kInvalidArgument, "{}: {} entries, expected at most {}", path_of(key),
-                    member->as_array().size(), count_max);
+        return fail(ErrorCode::kInvalidArgument, "{}: {} entries, expected at most {}", path_of(key), member->as_array().size(),
+                    count_max);
     }
     return &member->as_array();
 }
@@ -130,9 +129,7 @@ Result<JsonReader> JsonReader::required_object(std::string_view key) const {
     return std::move(*reader);
 }
 
-std::string item_path(std::string_view path, size_t index) {
-    return fmt::format("{}[{}]", path, index);
-}
+std::string item_path(std::string_view path, size_t index) { return fmt::format("{}[{}]", path, index); }
 
 std::string_view parameter_of(const Error& error) {
     const std::string_view text = error.text;

@@ -70,8 +70,9 @@ Result<ContentPart> parse_readable(const JsonReader& block, const std::string& t
     if (type == "search_result") {
         return parse_search_result(block);
     }
-    return block.wrong("type", "a block that this message may hold: text, image, document, search_result, tool_use, "
-                               "tool_result, thinking or redacted_thinking");
+    return block.wrong("type",
+                       "a block that this message may hold: text, image, document, search_result, tool_use, "
+                       "tool_result, thinking or redacted_thinking");
 }
 
 // A string, or a list of readable blocks.

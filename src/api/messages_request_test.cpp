@@ -26,12 +26,16 @@ void expect_refused(std::string_view body, std::string_view parameter) {
 }
 
 constexpr std::string_view kUser = R"({"role": "user", "content": "q"})";
-constexpr std::string_view kCall = R"({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}]})";
-constexpr std::string_view kResult = R"({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "r"}]})";
+constexpr std::string_view kCall =
+    R"({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}]})";
+constexpr std::string_view kResult =
+    R"({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "r"}]})";
 
 TEST(MessagesRequest, ResultsComeBeforeOtherTextOfTheirMessage) {
-    const Request request = accepted(with(fmt::format(R"({}, {}, {{"role": "user", "content": [{{"type": "text", "text": "and"}},
-        {{"type": "tool_result", "tool_use_id": "t"}}, {{"type": "text", "text": "more"}}]}})", kUser, kCall)));
+    const Request request =
+        accepted(with(fmt::format(R"({}, {}, {{"role": "user", "content": [{{"type": "text", "text": "and"}},
+        {{"type": "tool_result", "tool_use_id": "t"}}, {{"type": "text", "text": "more"}}]}})",
+                                  kUser, kCall)));
     const std::vector<Message>& messages = request.conversation->messages;
     ASSERT_EQ(messages.size(), 4U);
     EXPECT_EQ(messages[1].tool_calls[0].arguments, "{\"a\": 1}");
@@ -65,7 +69,8 @@ TEST(MessagesRequest, ALastAssistantMessageIsContinuedUnlessThinkingIsAskedFor) 
 }
 
 TEST(MessagesRequest, BlocksBecomeText) {
-    const Request request = accepted(with(R"({"role": "user", "content": [{"type": "document", "source": {"type": "url", "url": "x"}},
+    const Request request =
+        accepted(with(R"({"role": "user", "content": [{"type": "document", "source": {"type": "url", "url": "x"}},
         {"type": "search_result", "title": "T", "source": "S", "content": [{"type": "text", "text": "a"}]},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}}]},
         {"role": "assistant", "content": [{"type": "thinking", "thinking": "A"}, {"type": "redacted_thinking", "data": "x"},
@@ -85,14 +90,20 @@ TEST(MessagesRequest, FaultsNameTheirPlace) {
     expect_refused(with(R"({"role": "user", "content": [{"type": "server_tool_use"}]})"), "messages[0].content[0].type");
     expect_refused(with(R"({"role": "user", "content": [{"type": "image", "source": {"type": "file", "file_id": "x"}}]})"),
                    "messages[0].content[0].source.type");
-    expect_refused(with(fmt::format(R"({}, {{"role": "assistant", "content": [{{"type": "image", "source": {{"type": "url", "url": "x"}}}}]}},
-        {})", kUser, kUser)), "messages[1].content[0]");
+    expect_refused(
+        with(fmt::format(
+            R"({}, {{"role": "assistant", "content": [{{"type": "image", "source": {{"type": "url", "url": "x"}}}}]}},
+        {})",
+            kUser, kUser)),
+        "messages[1].content[0]");
     expect_refused(with(kUser, R"("tools": [{"type": "bash_20250124", "name": "bash"}])"), "tools[0].type");
-    expect_refused(with(kUser, R"("tools": [{"name": "f", "input_schema": {"type": "string"}}])"), "tools[0].input_schema.type");
+    expect_refused(with(kUser, R"("tools": [{"name": "f", "input_schema": {"type": "string"}}])"),
+                   "tools[0].input_schema.type");
     expect_refused(with(kUser, R"("output_config": {"format": {"type": "json_object"}})"), "output_config.format.type");
     expect_refused(with(kUser, R"("tool_choice": {"type": "maybe"})"), "tool_choice.type");
-    EXPECT_FALSE(accepted(with(kUser, R"("tools": [{"name": "f"}], "tool_choice": {"type": "auto", "disable_parallel_tool_use": true})"))
-                     .allows_parallel_calls);
+    EXPECT_FALSE(
+        accepted(with(kUser, R"("tools": [{"name": "f"}], "tool_choice": {"type": "auto", "disable_parallel_tool_use": true})"))
+            .allows_parallel_calls);
 }
 
 }  // namespace

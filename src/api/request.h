@@ -39,19 +39,19 @@ struct SamplingFields {
     std::optional<int64_t> output_tokens_max;
     bool skips_special_tokens = true;
     std::vector<std::string> bad_words;
-    std::vector<int32_t> allowed_token_ids;    // empty = all
+    std::vector<int32_t> allowed_token_ids;  // empty = all
     int64_t choice_count = 1;
     std::optional<int64_t> reasoning_tokens_max;  // a wish; enforced where the server says so
     std::optional<int64_t> priority;              // lower runs first
     bool wants_logprobs = false;
     int64_t top_logprob_count = 0;
-    std::vector<int32_t> forced_token_ids;        // field golden_token_ids: output by position, -1 = free
+    std::vector<int32_t> forced_token_ids;  // field golden_token_ids: output by position, -1 = free
 };
 
 struct StreamFields {
     bool is_streaming = false;
-    bool includes_usage = false;          // chat: a chunk of its own with the usage
-    bool has_continuous_usage = false;    // chat: usage on every chunk
+    bool includes_usage = false;        // chat: a chunk of its own with the usage
+    bool has_continuous_usage = false;  // chat: usage on every chunk
 };
 
 // A prompt without chat encoding: text, or token ids taken as they are.
@@ -64,19 +64,19 @@ struct Request {
     std::vector<RawPrompt> raw_prompts;        // completions
     SamplingFields sampling;
     StreamFields stream;
-    bool allows_parallel_calls = true;         // false: generation stops after one call
-    bool includes_reasoning = true;            // false: reasoning is left out of the answer
-    bool separates_reasoning = true;           // false: reasoning is put in front of the content
+    bool allows_parallel_calls = true;  // false: generation stops after one call
+    bool includes_reasoning = true;     // false: reasoning is left out of the answer
+    bool separates_reasoning = true;    // false: reasoning is put in front of the content
     bool returns_token_ids = false;
-    std::string request_id;                    // "" = the server makes one
-    std::string cache_salt;                    // isolates the prefix cache; "" = shared
+    std::string request_id;  // "" = the server makes one
+    std::string cache_salt;  // isolates the prefix cache; "" = shared
     // Responses only.
     std::string previous_response_id;
     bool is_stored = true;
     bool is_background = false;
-    bool truncates_input = false;              // drop the oldest items until the prompt fits
+    bool truncates_input = false;  // drop the oldest items until the prompt fits
     bool includes_encrypted_reasoning = false;
-    std::vector<std::string> ignored_tools;    // declared types that we cannot run: worth a warning
+    std::vector<std::string> ignored_tools;  // declared types that we cannot run: worth a warning
 };
 
 }  // namespace di

@@ -43,14 +43,16 @@ TEST(ResponsesRequest, OutputItemsInARowAreOneTurn) {
 }
 
 TEST(ResponsesRequest, ReasoningAfterAMessageStartsTheNextTurn) {
-    const Request request = accepted(R"({"input": [{"role": "assistant", "content": "a"}, {"type": "reasoning", "content": [{"text": "R"}]},
+    const Request request =
+        accepted(R"({"input": [{"role": "assistant", "content": "a"}, {"type": "reasoning", "content": [{"text": "R"}]},
         {"role": "assistant", "content": "b"}, {"type": "web_search_call"}, {"role": "assistant", "content": "c"}]})");
     ASSERT_EQ(request.conversation->messages.size(), 2U);
     EXPECT_EQ(request.conversation->messages[1].reasoning, "R");
     EXPECT_EQ(request.conversation->messages[1].parts.size(), 2U);
     // A message after a call leaves the call without a result.
     expect_refused(R"({"input": [{"type": "function_call", "call_id": "c", "name": "f"}, {"role": "assistant", "content": "x"},
-        {"type": "function_call_output", "call_id": "c", "output": "r"}]})", "input[0].tool_calls");
+        {"type": "function_call_output", "call_id": "c", "output": "r"}]})",
+                   "input[0].tool_calls");
 }
 
 TEST(ResponsesRequest, ToolsThatRunElsewhereAreLeftOutAndListed) {
@@ -72,7 +74,8 @@ TEST(ResponsesRequest, ToolsThatRunElsewhereAreLeftOutAndListed) {
 }
 
 TEST(ResponsesRequest, StoreFields) {
-    const Request chained = accepted(R"({"previous_response_id": "resp_1", "input": [{"type": "function_call_output", "call_id": "c", "output": "r"}]})");
+    const Request chained = accepted(
+        R"({"previous_response_id": "resp_1", "input": [{"type": "function_call_output", "call_id": "c", "output": "r"}]})");
     EXPECT_EQ(chained.previous_response_id, "resp_1");  // the call is in the stored part
     EXPECT_TRUE(chained.is_stored);
     EXPECT_TRUE(accepted(R"({"input": "x", "background": true})").is_background);

@@ -63,8 +63,7 @@ Status parse_probabilities(const JsonReader& body, SamplingFields& fields) {
     DI_TRY(fields.min_p, body.number("min_p", {.low = 0.0, .high = 1.0}));
     DI_TRY(fields.presence_penalty, body.number("presence_penalty", {.low = -2.0, .high = 2.0}));
     DI_TRY(fields.frequency_penalty, body.number("frequency_penalty", {.low = -2.0, .high = 2.0}));
-    DI_TRY(fields.repetition_penalty,
-           body.number("repetition_penalty", {.low = 0.0, .high = 2.0, .excludes_low = true}));
+    DI_TRY(fields.repetition_penalty, body.number("repetition_penalty", {.low = 0.0, .high = 2.0, .excludes_low = true}));
     DI_TRY(fields.seed, body.integer("seed", {.low = 0, .high = kInt64Max}));
     DI_TRY(fields.priority, body.integer("priority", {.low = -kInt32Max, .high = kInt32Max}));
     return {};
@@ -232,7 +231,8 @@ Status parse_logprobs(const JsonReader& body, Dialect dialect, SamplingFields& f
 Status check_ids(std::span<const int32_t> ids, std::string_view field, int64_t vocabulary_size) {
     for (size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] >= vocabulary_size) {
-            return fail(ErrorCode::kInvalidArgument, "{}[{}]: {}, expected a token id below {}", field, i, ids[i], vocabulary_size);
+            return fail(ErrorCode::kInvalidArgument, "{}[{}]: {}, expected a token id below {}", field, i, ids[i],
+                        vocabulary_size);
         }
     }
     return {};

@@ -29,7 +29,8 @@ void expect_refused(std::string_view text, std::string_view parameter, Dialect d
 }
 
 TEST(SamplingFields, AbsentAndNullAreTheSame) {
-    const SamplingFields none = fields(R"({"temperature": null, "max_tokens": null, "stop": null, "logit_bias": null, "n": null, "seed": null})");
+    const SamplingFields none =
+        fields(R"({"temperature": null, "max_tokens": null, "stop": null, "logit_bias": null, "n": null, "seed": null})");
     EXPECT_FALSE(none.temperature.has_value());
     EXPECT_FALSE(none.output_tokens_max.has_value());
     EXPECT_FALSE(none.seed.has_value());
@@ -50,17 +51,28 @@ TEST(SamplingFields, BoundsThemselvesAreLegal) {
 
 TEST(SamplingFields, ValuesOutOfRangeNameTheirField) {
     const std::pair<std::string_view, std::string_view> cases[] = {
-        {R"({"temperature": -0.1})", "temperature"},   {R"({"temperature": "1"})", "temperature"},
-        {R"({"temperature": 2.1})", "temperature"},    {R"({"top_p": 0})", "top_p"},
-        {R"({"top_p": 1.1})", "top_p"},                {R"({"top_k": -2})", "top_k"},
-        {R"({"top_k": 1.5})", "top_k"},                {R"({"min_p": -0.1})", "min_p"},
-        {R"({"presence_penalty": 3})", "presence_penalty"}, {R"({"frequency_penalty": -3})", "frequency_penalty"},
-        {R"({"repetition_penalty": 0})", "repetition_penalty"}, {R"({"seed": -1})", "seed"},
-        {R"({"seed": 9223372036854775808})", "seed"},  {R"({"seed": 1.0})", "seed"},
-        {R"({"seed": 9223372036854775807, "n": 2})", "seed"}, {R"({"n": 0})", "n"},
-        {R"({"n": 17})", "n"},                         {R"({"best_of": 2})", "best_of"},
-        {R"({"priority": 1e3})", "priority"},          {R"({"min_tokens": 5, "max_tokens": 4})", "min_tokens"},
-        {R"({"min_tokens": -1})", "min_tokens"},       {R"({"ignore_eos": 1})", "ignore_eos"},
+        {R"({"temperature": -0.1})", "temperature"},
+        {R"({"temperature": "1"})", "temperature"},
+        {R"({"temperature": 2.1})", "temperature"},
+        {R"({"top_p": 0})", "top_p"},
+        {R"({"top_p": 1.1})", "top_p"},
+        {R"({"top_k": -2})", "top_k"},
+        {R"({"top_k": 1.5})", "top_k"},
+        {R"({"min_p": -0.1})", "min_p"},
+        {R"({"presence_penalty": 3})", "presence_penalty"},
+        {R"({"frequency_penalty": -3})", "frequency_penalty"},
+        {R"({"repetition_penalty": 0})", "repetition_penalty"},
+        {R"({"seed": -1})", "seed"},
+        {R"({"seed": 9223372036854775808})", "seed"},
+        {R"({"seed": 1.0})", "seed"},
+        {R"({"seed": 9223372036854775807, "n": 2})", "seed"},
+        {R"({"n": 0})", "n"},
+        {R"({"n": 17})", "n"},
+        {R"({"best_of": 2})", "best_of"},
+        {R"({"priority": 1e3})", "priority"},
+        {R"({"min_tokens": 5, "max_tokens": 4})", "min_tokens"},
+        {R"({"min_tokens": -1})", "min_tokens"},
+        {R"({"ignore_eos": 1})", "ignore_eos"},
     };
     for (const auto& [text, parameter] : cases) {
         expect_refused(text, parameter);
@@ -103,7 +115,9 @@ TEST(SamplingFields, LogitBiasNamesTokens) {
 
 TEST(SamplingFields, IdsAreCheckedAgainstTheVocabulary) {
     EXPECT_TRUE(check_token_ids(fields(R"({"logit_bias": {"99": 1}, "stop_token_ids": [99], "allowed_token_ids": [0, 99],
-                                         "golden_token_ids": [-1, 99]})"), 100).has_value());
+                                         "golden_token_ids": [-1, 99]})"),
+                                100)
+                    .has_value());
     const std::pair<std::string_view, std::string_view> cases[] = {
         {R"({"logit_bias": {"100": 1}})", "logit_bias"},
         {R"({"stop_token_ids": [1, 100]})", "stop_token_ids[1]"},
@@ -143,13 +157,15 @@ TEST(SamplingFields, LogprobsBelongTogether) {
 }
 
 TEST(SamplingFields, FieldsThatWouldChangeTheAnswerAreNotDropped) {
-    for (const std::string_view field : {"\"use_beam_search\": true", "\"length_penalty\": 0.5", "\"mirostat\": 2", "\"samplers\": [\"top_k\"]",
-                                         "\"dry_multiplier\": 0.8", "\"xtc_probability\": 0.5", "\"lora_path\": \"x\"",
-                                         "\"chat_template\": \"x\"", "\"return_hidden_states\": true"}) {
+    for (const std::string_view field :
+         {"\"use_beam_search\": true", "\"length_penalty\": 0.5", "\"mirostat\": 2", "\"samplers\": [\"top_k\"]",
+          "\"dry_multiplier\": 0.8", "\"xtc_probability\": 0.5", "\"lora_path\": \"x\"", "\"chat_template\": \"x\"",
+          "\"return_hidden_states\": true"}) {
         EXPECT_FALSE(parsed(fmt::format("{{{}}}", field)).has_value()) << field;
     }
     EXPECT_TRUE(parsed(R"({"use_beam_search": false, "length_penalty": 1, "mirostat": 0, "dry_multiplier": 0, "lora_path": null,
-                          "something_else": {}})").has_value());
+                          "something_else": {}})")
+                    .has_value());
 }
 
 TEST(SamplingFields, StreamOptionsNeedAStream) {

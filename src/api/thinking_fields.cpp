@@ -53,8 +53,7 @@ Result<std::optional<bool>> parse_mode(const JsonReader& body, Dialect dialect, 
     if (!thinking) {
         return std::optional<bool>();
     }
-    DI_TRY(fields.budget_tokens,
-           thinking->integer("budget_tokens", {.low = 0, .high = std::numeric_limits<int64_t>::max()}));
+    DI_TRY(fields.budget_tokens, thinking->integer("budget_tokens", {.low = 0, .high = std::numeric_limits<int64_t>::max()}));
     DI_TRY(const auto type, thinking->string("type"));
     if (!type) {
         return thinking->wrong("type", "enabled, disabled or adaptive");

@@ -131,8 +131,9 @@ Status parse_message_tools(const JsonReader& body, Conversation& conversation) {
         DI_TRY(const auto reader, JsonReader::open((*tools)[i], item_path(body.path_of("tools"), i)));
         DI_TRY(const auto type, reader.string_or("type", "custom"));
         if (type != "custom") {
-            return fail(ErrorCode::kInvalidArgument, "{}: {}, server tools are not supported, expected a tool with input_schema",
-                        reader.path_of("type"), short_quoted(type));
+            return fail(ErrorCode::kInvalidArgument,
+                        "{}: {}, server tools are not supported, expected a tool with input_schema", reader.path_of("type"),
+                        short_quoted(type));
         }
         DI_TRY(auto tool, parse_function(reader, "input_schema"));
         DI_TRY(const bool is_deferred, reader.boolean_or("defer_loading", false));

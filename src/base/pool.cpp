@@ -21,6 +21,16 @@ namespace {
 // step, short enough that an idle engine costs nothing.
 constexpr int kSpinRounds = 20000;
 
+// The caller waits for parts under way; when they take this long their thread may have no core: let it have ours.
+constexpr int kWaitRounds = 2000;
+
+constexpr uint64_t pack(uint32_t epoch, uint32_t parts, uint32_t next) {
+    return static_cast<uint64_t>(epoch) << 32 | static_cast<uint64_t>(parts) << 16 | next;
+}
+constexpr uint32_t epoch_of(uint64_t loop) { return static_cast<uint32_t>(loop >> 32); }
+constexpr uint32_t parts_of(uint64_t loop) { return static_cast<uint32_t>(loop >> 16) & 0xffffU; }
+constexpr uint32_t next_of(uint64_t loop) { return static_cast<uint32_t>(loop) & 0xffffU; }
+
 void relax() {
 #if defined(__x86_64__)
     _mm_pause();
@@ -32,7 +42,7 @@ void relax() {
 }  // namespace
 
 ThreadPool::ThreadPool(int thread_count) {
-    DI_CHECK(thread_count >= 1, "a thread pool needs at least one thread");
+    DI_CHECK(thread_count >= 1 && thread_count < 0xffff, "a thread pool has 1 to 65534 threads");
     workers_.reserve(static_cast<size_t>(thread_count - 1));
     for (int index = 1; index < thread_count; ++index) {
         workers_.emplace_back([this, index] { work(index); });
@@ -43,7 +53,7 @@ ThreadPool::~ThreadPool() {
     stop_.store(true);
     {
         const std::lock_guard lock(mutex_);
-        epoch_.fetch_add(1);
+        loop_.store(pack(epoch_of(loop_.load()) + 1, 0, 0));
     }
     wake_.notify_all();
     for (auto& worker : workers_) {
@@ -66,48 +76,55 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
     body_ = &body;
     count_ = count;
     part_ = (grains + threads - 1) / threads * grain;
-    pending_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-    epoch_.fetch_add(1);  // seq_cst: ordered against sleepers_ below
+    const auto parts = static_cast<uint32_t>((count + part_ - 1) / part_);
+    unfinished_.store(static_cast<int32_t>(parts), std::memory_order_relaxed);
+    const uint32_t epoch = epoch_of(loop_.load(std::memory_order_relaxed)) + 1;
+    loop_.store(pack(epoch, parts, 0));  // seq_cst: ordered against sleepers_ below
     if (sleepers_.load() > 0) {
         { const std::lock_guard lock(mutex_); }
         wake_.notify_all();
     }
-    run_part(0);
-    for (int round = 0; pending_.load(std::memory_order_acquire) != 0; ++round) {
-        // On a machine with more work than cores the worker may not be running: let it.
-        if (round > kSpinRounds) {
+    run_parts(epoch, 0);
+    for (int round = 0; unfinished_.load(std::memory_order_acquire) != 0; ++round) {
+        if (round > kWaitRounds) {
             std::this_thread::yield();
         }
         relax();
     }
 }
 
-void ThreadPool::run_part(int thread_index) const {
-    const int64_t begin = part_ * thread_index;
-    const int64_t end = std::min(count_, begin + part_);
-    if (begin < end) {
-        (*body_)(begin, end, thread_index);
+void ThreadPool::run_parts(uint32_t epoch, int thread_index) {
+    uint64_t loop = loop_.load(std::memory_order_acquire);
+    while (epoch_of(loop) == epoch && next_of(loop) < parts_of(loop)) {
+        if (!loop_.compare_exchange_weak(loop, loop + 1, std::memory_order_acq_rel)) {
+            continue;
+        }
+        // The loop cannot end before this part is done, so its fields stand still.
+        const int64_t begin = part_ * next_of(loop);
+        (*body_)(begin, std::min(count_, begin + part_), thread_index);
+        unfinished_.fetch_sub(1, std::memory_order_release);
+        loop = loop_.load(std::memory_order_acquire);
     }
 }
 
 void ThreadPool::work(int thread_index) {
-    uint64_t seen = 0;
+    uint32_t seen = 0;
+    const auto is_old = [&] { return epoch_of(loop_.load(std::memory_order_acquire)) == seen; };
     while (true) {
-        for (int round = 0; epoch_.load(std::memory_order_acquire) == seen && round < kSpinRounds; ++round) {
+        for (int round = 0; is_old() && round < kSpinRounds; ++round) {
             relax();
         }
-        if (epoch_.load(std::memory_order_acquire) == seen) {
+        if (is_old()) {
             std::unique_lock lock(mutex_);
             sleepers_.fetch_add(1);
-            wake_.wait(lock, [&] { return epoch_.load() != seen; });
+            wake_.wait(lock, [&] { return epoch_of(loop_.load()) != seen; });
             sleepers_.fetch_sub(1);
         }
-        seen = epoch_.load(std::memory_order_acquire);
+        seen = epoch_of(loop_.load(std::memory_order_acquire));
         if (stop_.load()) {
             return;
         }
-        run_part(thread_index);
-        pending_.fetch_sub(1, std::memory_order_release);
+        run_parts(seen, thread_index);
     }
 }
 

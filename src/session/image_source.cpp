@@ -42,7 +42,8 @@ Result<std::string> decode_base64(std::string_view text) {
         }
     }
     if (digits.size() % 4 == 1) {
-        return fail(ErrorCode::kInvalidArgument, "image data: {} base64 digits, which is never a whole number of bytes", digits.size());
+        return fail(ErrorCode::kInvalidArgument, "image data: {} base64 digits, which is never a whole number of bytes",
+                    digits.size());
     }
     return bytes;
 }
@@ -57,7 +58,8 @@ Result<std::string> decode_image_url(std::string_view url) {
     }
     const std::string_view data = url.substr(comma + kMark.size());
     if (data.size() / 4 * 3 > kImageBytesMax) {
-        return fail(ErrorCode::kInvalidArgument, "image data of about {} bytes, expected at most {}", data.size() / 4 * 3, kImageBytesMax);
+        return fail(ErrorCode::kInvalidArgument, "image data of about {} bytes, expected at most {}", data.size() / 4 * 3,
+                    kImageBytesMax);
     }
     return decode_base64(data);
 }

@@ -50,7 +50,8 @@ void place_images_in_front(std::vector<int32_t>& ids, size_t image_count, int32_
 }
 
 // Decodes the images and widens each placeholder to its span.
-Status expand_images(std::span<const std::string> images, int32_t image_id, const PromptContext& context, TokenRequest& request) {
+Status expand_images(std::span<const std::string> images, int32_t image_id, const PromptContext& context,
+                     TokenRequest& request) {
     const ImageGeometry geometry = image_geometry(context.config->vision);
     std::vector<int32_t> ids;
     size_t next = 0;
@@ -92,7 +93,8 @@ Status add_images(const PromptRequest& source, bool is_text, const PromptContext
                     source.images.size());
     }
     if (source.images.size() > kRequestImagesMax) {
-        return fail(ErrorCode::kInvalidArgument, "{} images given, expected at most {}", source.images.size(), kRequestImagesMax);
+        return fail(ErrorCode::kInvalidArgument, "{} images given, expected at most {}", source.images.size(),
+                    kRequestImagesMax);
     }
     if (is_text && placeholders == 0) {
         place_images_in_front(ids, source.images.size(), *image_id, context);

@@ -19,8 +19,8 @@ struct PromptRequest {
     // Encoded images (PNG, JPEG, WebP), in the order of their places in the prompt: the image parts of a
     // conversation, the image placeholders of a text or of ids. A text without any placeholder has its images in front.
     std::vector<std::string> images;
-    SamplingParams sampling;         // Session::default_sampling() with the caller's changes
-    std::vector<std::string> stop;   // strings that end the answer and are no part of it
+    SamplingParams sampling;        // Session::default_sampling() with the caller's changes
+    std::vector<std::string> stop;  // strings that end the answer and are no part of it
 };
 
 // What turns a request into tokens. Owns nothing.

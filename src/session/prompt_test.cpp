@@ -55,7 +55,8 @@ TEST(Prompt, LeavesTextAloneWhereTheModelWantsNoBeginOfSentence) {
 TEST(Prompt, TakesIdsAsTheyAre) {
     const std::vector<int32_t> ids{5, 0, 7};
     EXPECT_EQ(build(mini(), ids)->prompt_token_ids, ids);
-    EXPECT_EQ(build(tiny(), std::vector<int32_t>{8})->prompt_token_ids, (std::vector<int32_t>{8}));  // an image id without an image
+    EXPECT_EQ(build(tiny(), std::vector<int32_t>{8})->prompt_token_ids,
+              (std::vector<int32_t>{8}));  // an image id without an image
 }
 
 TEST(Prompt, RefusesWhatIsEmpty) {

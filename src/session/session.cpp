@@ -27,7 +27,8 @@ class Session::Run {
 
     std::vector<PromptResult> run() {
         Engine& engine = *session_.loaded_->engine;
-        const auto prepared_max = std::max<size_t>(1, static_cast<size_t>(session_.plan().limits.max_num_seqs)) * kPreparedPerSequence;
+        const auto prepared_max =
+            std::max<size_t>(1, static_cast<size_t>(session_.plan().limits.max_num_seqs)) * kPreparedPerSequence;
         while (next_ < prompts_.size() || !running_.empty()) {
             while (next_ < prompts_.size() && running_.size() < prepared_max) {
                 submit(next_++);

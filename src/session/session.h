@@ -38,7 +38,7 @@ struct PromptResult {
 
 // Something happened to one prompt: a token, or its end.
 struct PromptEvent {
-    size_t index = 0;                        // in the input
+    size_t index = 0;  // in the input
     std::optional<int32_t> token_id = {};
     float logprob = 0.0F;
     std::string_view text = {};         // that became final with it, often empty; good during the call

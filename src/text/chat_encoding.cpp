@@ -28,8 +28,7 @@ constexpr std::string_view kEffortMaxV4 =
     "Do not stop reasoning until you have independently verified the solution from multiple angles and are certain that no "
     "assumption remains unchecked and no error remains undiscovered.\n\n";
 
-constexpr std::string_view kSchemaHead =
-    "## Response Format:\n\nYou MUST strictly adhere to the following schema to reply:\n";
+constexpr std::string_view kSchemaHead = "## Response Format:\n\nYou MUST strictly adhere to the following schema to reply:\n";
 constexpr std::string_view kJsonObjectV4 =
     "You are a helpful assistant designed to output JSON.\n## Response Format:\n\nReply with JSON object ONLY.";
 
@@ -48,9 +47,7 @@ std::string_view task_token(QuickTask task) {
     DI_CHECK(false, "unknown task");
 }
 
-bool is_user_turn(MessageRole role) {
-    return role == MessageRole::kUser || role == MessageRole::kTool;
-}
+bool is_user_turn(MessageRole role) { return role == MessageRole::kUser || role == MessageRole::kTool; }
 
 class PromptEncoder {
   public:
@@ -107,8 +104,7 @@ class PromptEncoder {
                 }
                 ++end;
             }
-            std::stable_sort(results.begin(), results.end(),
-                             [](const auto& a, const auto& b) { return a.first < b.first; });
+            std::stable_sort(results.begin(), results.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
             for (size_t i = 0; i < places.size(); ++i) {
                 body_[places[i]] = results[i].second;
             }
@@ -159,9 +155,9 @@ class PromptEncoder {
 
     void write_effort() {
         if (is_v41()) {
-            writer_.plain(fmt::format(
-                "Reasoning Effort: {} (range 1-100, the higher the value, the more thorough the reasoning)\n\n",
-                conversation_.effort));
+            writer_.plain(
+                fmt::format("Reasoning Effort: {} (range 1-100, the higher the value, the more thorough the reasoning)\n\n",
+                            conversation_.effort));
         } else if (conversation_.effort >= kEffortMax) {
             writer_.plain(kEffortMaxV4);
         } else if (conversation_.effort >= kEffortHigh) {
@@ -215,9 +211,7 @@ class PromptEncoder {
                 write_parts(index);
                 writer_.plain("</tool_result>");
                 return;
-            case MessageRole::kAssistant:
-                write_assistant(index, previous >= 0 ? message(previous).task : std::nullopt);
-                return;
+            case MessageRole::kAssistant: write_assistant(index, previous >= 0 ? message(previous).task : std::nullopt); return;
         }
     }
 
@@ -262,8 +256,8 @@ class PromptEncoder {
     // The turn that the model continues: nothing after what is given.
     void write_prefix(int64_t index) {
         const Message& turn = message(index);
-        const bool has_content = std::any_of(turn.parts.begin(), turn.parts.end(),
-                                             [](const ContentPart& part) { return !part.text.empty(); });
+        const bool has_content =
+            std::any_of(turn.parts.begin(), turn.parts.end(), [](const ContentPart& part) { return !part.text.empty(); });
         if (!conversation_.is_thinking || has_content) {
             write_reasoning(turn.reasoning, conversation_.is_thinking);
             write_parts(index);
@@ -308,8 +302,8 @@ class PromptEncoder {
     }
 
     AnswerStart prefix_start(const Message& turn) const {
-        const bool has_content = std::any_of(turn.parts.begin(), turn.parts.end(),
-                                             [](const ContentPart& part) { return !part.text.empty(); });
+        const bool has_content =
+            std::any_of(turn.parts.begin(), turn.parts.end(), [](const ContentPart& part) { return !part.text.empty(); });
         if (!conversation_.is_thinking || has_content) {
             return AnswerStart::kContentContinued;
         }

@@ -37,7 +37,7 @@ enum class AnswerStart {
     kReasoningContinued,  // newlines are kept
     kContent,
     kContentContinued,
-    kCalls,               // inside a tool block that the prompt opened
+    kCalls,  // inside a tool block that the prompt opened
 };
 
 struct EncodedPrompt {

@@ -76,8 +76,9 @@ TEST(ChatEncoding, ResultsTakeTheOrderOfTheCallsAndUsersKeepTheirPlaces) {
                result_message("c", "3"), result_message("a", "1"), result_message("b", "2"), message(MessageRole::kUser, "u"),
                message(MessageRole::kReminder, "r"), message(MessageRole::kUser, "v")});
     const std::string text = encoded(conversation).text;
-    EXPECT_TRUE(text.ends_with("<｜User｜><tool_result>1</tool_result>\n\n<tool_result>2</tool_result>\n\n<tool_result>3</tool_result>"
-                               "\n\nu<｜latest_reminder｜>r<｜User｜>v<｜Assistant｜></think>"))
+    EXPECT_TRUE(
+        text.ends_with("<｜User｜><tool_result>1</tool_result>\n\n<tool_result>2</tool_result>\n\n<tool_result>3</tool_result>"
+                       "\n\nu<｜latest_reminder｜>r<｜User｜>v<｜Assistant｜></think>"))
         << text;
 }
 
@@ -101,7 +102,8 @@ TEST(ChatEncoding, ForcedCallsOpenTheBlockOnlyWithThinkingOff) {
 TEST(ChatEncoding, ArgumentsKeepDigitsAndKeyOrder) {
     Conversation conversation =
         quiet({message(MessageRole::kUser, "q"),
-               call_message({{"a", "f", R"({"z":123456789012345678901234567890,"a":-0,"s":"x\n\"y\"","z":7e0})"}}), result_message("a", "1")});
+               call_message({{"a", "f", R"({"z":123456789012345678901234567890,"a":-0,"s":"x\n\"y\"","z":7e0})"}}),
+               result_message("a", "1")});
     const std::string text = encoded(conversation).text;
     EXPECT_NE(text.find("<｜DSML｜ parameter name=\"z\" string=\"false\">7.0</｜DSML｜ parameter>\n"
                         "<｜DSML｜ parameter name=\"a\" string=\"false\">-0.0</｜DSML｜ parameter>\n"
@@ -145,8 +147,8 @@ TEST(ChatEncoding, AnswersToQuickTasksHaveNoThinkPart) {
     conversation.messages[0].task = QuickTask::kTitle;
     conversation.messages.push_back(message(MessageRole::kAssistant, "T"));
     conversation.messages.push_back(message(MessageRole::kUser, "go on"));
-    EXPECT_TRUE(encoded(conversation).text.ends_with(
-        "<｜User｜>text<｜title｜>T<｜end▁of▁sentence｜><｜User｜>go on<｜Assistant｜><think>"));
+    EXPECT_TRUE(encoded(conversation)
+                    .text.ends_with("<｜User｜>text<｜title｜>T<｜end▁of▁sentence｜><｜User｜>go on<｜Assistant｜><think>"));
 }
 
 TEST(ChatEncoding, V4GathersSystemTextAtTheStart) {
@@ -175,12 +177,15 @@ TEST(ChatEncoding, CallsAndResultsMustMatch) {
     const Message user = message(MessageRole::kUser, "q");
     EXPECT_NE(error_of(quiet({user, call_message({{"a", "f", "{}"}})})).find("no result"), std::string::npos);
     EXPECT_NE(error_of(quiet({user, call_message({{"a", "f", "{}"}}), user})).find("no result"), std::string::npos);
-    EXPECT_NE(error_of(quiet({user, call_message({{"a", "f", "{}"}}), message(MessageRole::kReminder, "r"), result_message("a", "1")}))
+    EXPECT_NE(error_of(quiet({user, call_message({{"a", "f", "{}"}}), message(MessageRole::kReminder, "r"),
+                              result_message("a", "1")}))
                   .find("no result"),
               std::string::npos);
     EXPECT_NE(error_of(quiet({user, result_message("a", "1")})).find("answers no call"), std::string::npos);
-    EXPECT_NE(error_of(quiet({user, call_message({{"a", "f", "{}"}}), result_message("b", "1")})).find("answers no call"), std::string::npos);
-    EXPECT_NE(error_of(quiet({user, call_message({{"a", "f", "{}"}, {"a", "f", "{}"}}), result_message("a", "1")})).find("used twice"),
+    EXPECT_NE(error_of(quiet({user, call_message({{"a", "f", "{}"}}), result_message("b", "1")})).find("answers no call"),
+              std::string::npos);
+    EXPECT_NE(error_of(quiet({user, call_message({{"a", "f", "{}"}, {"a", "f", "{}"}}), result_message("a", "1")}))
+                  .find("used twice"),
               std::string::npos);
 }
 

@@ -67,9 +67,7 @@ struct ToolTags {
 constexpr ToolTags kTagsV41 = {.block = " calls", .invoke = " invoke", .parameter = " parameter"};
 constexpr ToolTags kTagsV4 = {.block = "tool_calls", .invoke = "invoke", .parameter = "parameter"};
 
-const ToolTags& tags_of(ChatDialect dialect) {
-    return dialect == ChatDialect::kV41 ? kTagsV41 : kTagsV4;
-}
+const ToolTags& tags_of(ChatDialect dialect) { return dialect == ChatDialect::kV41 ? kTagsV41 : kTagsV4; }
 
 void open_tag(PromptWriter& writer, std::string_view name) {
     writer.plain("<");

@@ -65,9 +65,10 @@ class CallLedger {
     Status add(const Message& message) {
         if (message.role == MessageRole::kTool) {
             if (!known_.contains(message.tool_call_id)) {
-                return fail(ErrorCode::kInvalidArgument,
-                            "{}.tool_call_id: {} answers no call, expected the id of a tool call of the assistant message before it",
-                            message.path, short_quoted(message.tool_call_id));
+                return fail(
+                    ErrorCode::kInvalidArgument,
+                    "{}.tool_call_id: {} answers no call, expected the id of a tool call of the assistant message before it",
+                    message.path, short_quoted(message.tool_call_id));
             }
             open_.erase(std::remove(open_.begin(), open_.end(), std::string_view(message.tool_call_id)), open_.end());
             return {};
@@ -145,7 +146,8 @@ Status check_tools(const Conversation& conversation) {
 Status check_continuation(const Conversation& conversation) {
     const Message& last = conversation.messages.back();
     if (last.is_prefix && forces_tool_call(conversation)) {
-        return fail(ErrorCode::kInvalidArgument, "tool_choice: a tool call cannot be forced while the last message is continued");
+        return fail(ErrorCode::kInvalidArgument,
+                    "tool_choice: a tool call cannot be forced while the last message is continued");
     }
     const bool is_task = conversation.task || (last.role == MessageRole::kUser && last.task);
     if (!is_task) {
@@ -188,9 +190,7 @@ std::optional<QuickTask> quick_task(std::string_view name) {
     return std::nullopt;
 }
 
-std::string_view quick_task_names() {
-    return "action, query, authority, domain, title, read_url";
-}
+std::string_view quick_task_names() { return "action, query, authority, domain, title, read_url"; }
 
 Conversation user_conversation(std::string text) {
     Message message;

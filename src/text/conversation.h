@@ -15,7 +15,7 @@ namespace di {
 // terms. A prompt from one line of text is `encode_prompt(user_conversation(text), dialect)`.
 
 enum class MessageRole {
-    kSystem,    // also "developer"
+    kSystem,  // also "developer"
     kUser,
     kAssistant,
     kTool,      // the result of one call of the assistant message before it
@@ -31,13 +31,13 @@ struct ContentPart {
     std::string text;       // kText: as it came, never trimmed or escaped
     std::string image_url;  // kImage: http(s) or data URL
     ImageDetail image_detail = ImageDetail::kHigh;
-    std::string path;       // kImage: where in the request it stood, for messages to the client
+    std::string path;  // kImage: where in the request it stood, for messages to the client
 };
 
 [[nodiscard]] ContentPart text_part(std::string text);
 
 struct ToolCall {
-    std::string id;         // unique within its message
+    std::string id;  // unique within its message
     std::string name;
     std::string arguments;  // JSON object text; anything else is repeated to the model as it is
 };
@@ -50,13 +50,13 @@ enum class QuickTask { kAction, kQuery, kAuthority, kDomain, kTitle, kReadUrl };
 
 struct Message {
     MessageRole role = MessageRole::kUser;
-    std::vector<ContentPart> parts;     // joined with an empty line
-    std::string reasoning;              // assistant: its reasoning, if the client sent it back
-    std::vector<ToolCall> tool_calls;   // assistant
-    std::string tool_call_id;           // tool: the call that it answers
-    std::optional<QuickTask> task;      // user: this turn was a quick task (history)
-    bool is_prefix = false;             // assistant, last: the model continues this text
-    std::string path;                   // where in the request it stood: "messages[2]"
+    std::vector<ContentPart> parts;    // joined with an empty line
+    std::string reasoning;             // assistant: its reasoning, if the client sent it back
+    std::vector<ToolCall> tool_calls;  // assistant
+    std::string tool_call_id;          // tool: the call that it answers
+    std::optional<QuickTask> task;     // user: this turn was a quick task (history)
+    bool is_prefix = false;            // assistant, last: the model continues this text
+    std::string path;                  // where in the request it stood: "messages[2]"
 };
 
 struct Tool {

@@ -77,7 +77,8 @@ Result<GenerationConfig> parse_generation_config(std::string_view json) {
     constexpr double kIdMax = std::numeric_limits<int32_t>::max();
     DI_TRY(config.temperature, read_number(file, "temperature", {.highest = 1e6, .text = "a number from 0"}));
     DI_TRY(config.top_p, read_number(file, "top_p", {.lowest_included = false, .highest = 1.0, .text = "a number in (0, 1]"}));
-    DI_TRY(const std::optional<double> top_k, read_number(file, "top_k", {.lowest = -1, .highest = kIdMax, .text = "an integer from -1"}));
+    DI_TRY(const std::optional<double> top_k,
+           read_number(file, "top_k", {.lowest = -1, .highest = kIdMax, .text = "an integer from -1"}));
     if (top_k) {
         config.top_k = static_cast<int32_t>(*top_k);
     }

@@ -12,9 +12,7 @@
 namespace di {
 namespace {
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Adds members to an object; a repeated key keeps its first place and its last value. Small
 // objects are searched, large ones indexed: keys come from outside and must not cost n^2.
@@ -78,8 +76,7 @@ class JsonParser {
     }
 
     void skip_blanks() {
-        while (at_ < text_.size() &&
-               (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) {
+        while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) {
             ++at_;
         }
     }
@@ -370,9 +367,7 @@ class JsonParser {
 
     // One character of two to four bytes: no overlong forms, no surrogates, nothing above U+10FFFF.
     Status copy_multibyte(std::string& out) {
-        const auto byte = [&](size_t i) {
-            return at_ + i < text_.size() ? static_cast<unsigned char>(text_[at_ + i]) : 0U;
-        };
+        const auto byte = [&](size_t i) { return at_ + i < text_.size() ? static_cast<unsigned char>(text_[at_ + i]) : 0U; };
         const unsigned lead = byte(0);
         size_t length = 0;
         unsigned second_min = 0x80;
@@ -407,8 +402,6 @@ class JsonParser {
 
 }  // namespace
 
-Result<JsonValue> parse_json(std::string_view text) {
-    return JsonParser(text).parse();
-}
+Result<JsonValue> parse_json(std::string_view text) { return JsonParser(text).parse(); }
 
 }  // namespace di

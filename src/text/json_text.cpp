@@ -15,9 +15,7 @@ JsonValue JsonValue::boolean(bool value) {
     return result;
 }
 
-JsonValue JsonValue::integer(int64_t value) {
-    return number({.spelling = fmt::format("{}", value), .is_integer = true});
-}
+JsonValue JsonValue::integer(int64_t value) { return number({.spelling = fmt::format("{}", value), .is_integer = true}); }
 
 JsonValue JsonValue::number(JsonNumber value) {
     JsonValue result;
@@ -43,37 +41,21 @@ JsonValue JsonValue::object(Object members) {
     return result;
 }
 
-JsonValue JsonValue::object() {
-    return object(Object{});
-}
+JsonValue JsonValue::object() { return object(Object{}); }
 
-bool JsonValue::is_null() const {
-    return std::holds_alternative<std::monostate>(value_);
-}
+bool JsonValue::is_null() const { return std::holds_alternative<std::monostate>(value_); }
 
-bool JsonValue::is_boolean() const {
-    return std::holds_alternative<bool>(value_);
-}
+bool JsonValue::is_boolean() const { return std::holds_alternative<bool>(value_); }
 
-bool JsonValue::is_number() const {
-    return std::holds_alternative<JsonNumber>(value_);
-}
+bool JsonValue::is_number() const { return std::holds_alternative<JsonNumber>(value_); }
 
-bool JsonValue::is_integer() const {
-    return is_number() && as_number().is_integer;
-}
+bool JsonValue::is_integer() const { return is_number() && as_number().is_integer; }
 
-bool JsonValue::is_string() const {
-    return std::holds_alternative<std::string>(value_);
-}
+bool JsonValue::is_string() const { return std::holds_alternative<std::string>(value_); }
 
-bool JsonValue::is_array() const {
-    return std::holds_alternative<Array>(value_);
-}
+bool JsonValue::is_array() const { return std::holds_alternative<Array>(value_); }
 
-bool JsonValue::is_object() const {
-    return std::holds_alternative<Object>(value_);
-}
+bool JsonValue::is_object() const { return std::holds_alternative<Object>(value_); }
 
 bool JsonValue::as_boolean() const {
     DI_CHECK(is_boolean(), "not a boolean");
@@ -141,8 +123,8 @@ const JsonValue* JsonValue::find(std::string_view key) const {
 void JsonValue::set(std::string_view key, JsonValue value) {
     DI_CHECK(is_object(), "not an object");
     Object& members = std::get<Object>(value_);
-    const auto found = std::find_if(members.begin(), members.end(),
-                                    [&](const JsonMember& member) { return member.key == key; });
+    const auto found =
+        std::find_if(members.begin(), members.end(), [&](const JsonMember& member) { return member.key == key; });
     if (found != members.end()) {
         found->value = std::move(value);
         return;

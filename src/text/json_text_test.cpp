@@ -35,11 +35,26 @@ TEST(JsonText, KeepsTheDigitsOfIntegers) {
 
 TEST(JsonText, WritesRealsAsPythonRepr) {
     const std::pair<std::string_view, std::string_view> cases[] = {
-        {"1.50", "1.5"},       {"1e10", "10000000000.0"}, {"1e-5", "1e-05"},     {"1e16", "1e+16"},   {"1E15", "1000000000000000.0"},
-        {"1.5e-7", "1.5e-07"}, {"5e-324", "5e-324"},      {"0.0001", "0.0001"},  {"-0", "-0.0"},      {"-0.0", "-0.0"},
-        {"0.1", "0.1"},        {"1e-400", "0.0"},         {"-1e-400", "-0.0"},   {"123.456", "123.456"}, {"1e100", "1e+100"},
-        {"0e999", "0.0"},      {"0.00001e5", "1.0"},      {"1.7976931348623157e308", "1.7976931348623157e+308"},
-        {"12345678901234567e0", "1.2345678901234568e+16"}, {"0.000000000000000000001e21", "1.0"},
+        {"1.50", "1.5"},
+        {"1e10", "10000000000.0"},
+        {"1e-5", "1e-05"},
+        {"1e16", "1e+16"},
+        {"1E15", "1000000000000000.0"},
+        {"1.5e-7", "1.5e-07"},
+        {"5e-324", "5e-324"},
+        {"0.0001", "0.0001"},
+        {"-0", "-0.0"},
+        {"-0.0", "-0.0"},
+        {"0.1", "0.1"},
+        {"1e-400", "0.0"},
+        {"-1e-400", "-0.0"},
+        {"123.456", "123.456"},
+        {"1e100", "1e+100"},
+        {"0e999", "0.0"},
+        {"0.00001e5", "1.0"},
+        {"1.7976931348623157e308", "1.7976931348623157e+308"},
+        {"12345678901234567e0", "1.2345678901234568e+16"},
+        {"0.000000000000000000001e21", "1.0"},
     };
     for (const auto& [text, expected] : cases) {
         EXPECT_EQ(rewritten(text), expected) << text;
@@ -70,12 +85,73 @@ TEST(JsonText, RepeatedKeyKeepsFirstPlaceAndLastValue) {
 TEST(JsonText, AcceptsAndRefusesWhatTheStandardSays) {
     // nlohmann's parser is the yardstick, but for numbers beyond its range.
     const std::string cases[] = {
-        "", " ", "{", "}", "[1,]", "[,1]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{'a':1}", "nul", "nulll", "True", "NaN",
-        "Infinity", "-Infinity", "-", "+1", "01", "-01", "1.", ".5", "1e", "1e+", "1.e5", "0x10", "1 2", "[1]x", "\"a", "\"\\\"",
-        "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\ud800\"", "\"\\ud800x\"", "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\\ud800\\ud800\"",
-        "\"\x01\"", "\"\n\"", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"", "\"\xe4\xbd\"", "\"\xc3\"",
-        "\"\xf0\x9f\x98\x80\"", "\"\xe2\x80\xa8\"", "\"\xee\x80\x80\"", "\"\\u0000\"", "[]", "{}", "[[[]]]", "1", "-0", "1e5", "\"\"",
-        "// x\n1", "[1 2]", "{\"a\" 1}", "{\"a\":1 \"b\":2}", "\t\r\n1 ", "\v1", "tru", "[true,false,null]", "\"\\ud83d\\ude00\"",
+        "",
+        " ",
+        "{",
+        "}",
+        "[1,]",
+        "[,1]",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{\"a\":1,}",
+        "{a:1}",
+        "{'a':1}",
+        "nul",
+        "nulll",
+        "True",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "-",
+        "+1",
+        "01",
+        "-01",
+        "1.",
+        ".5",
+        "1e",
+        "1e+",
+        "1.e5",
+        "0x10",
+        "1 2",
+        "[1]x",
+        "\"a",
+        "\"\\\"",
+        "\"\\x\"",
+        "\"\\u12\"",
+        "\"\\u12g4\"",
+        "\"\\ud800\"",
+        "\"\\ud800x\"",
+        "\"\\ud800\\u0041\"",
+        "\"\\udc00\"",
+        "\"\\ud800\\ud800\"",
+        "\"\x01\"",
+        "\"\n\"",
+        "\"\xff\"",
+        "\"\xc0\x80\"",
+        "\"\xed\xa0\x80\"",
+        "\"\xf4\x90\x80\x80\"",
+        "\"\xe4\xbd\"",
+        "\"\xc3\"",
+        "\"\xf0\x9f\x98\x80\"",
+        "\"\xe2\x80\xa8\"",
+        "\"\xee\x80\x80\"",
+        "\"\\u0000\"",
+        "[]",
+        "{}",
+        "[[[]]]",
+        "1",
+        "-0",
+        "1e5",
+        "\"\"",
+        "// x\n1",
+        "[1 2]",
+        "{\"a\" 1}",
+        "{\"a\":1 \"b\":2}",
+        "\t\r\n1 ",
+        "\v1",
+        "tru",
+        "[true,false,null]",
+        "\"\\ud83d\\ude00\"",
     };
     for (const std::string& text : cases) {
         EXPECT_EQ(parse_json(text).has_value(), nlohmann::json::accept(text)) << text;
@@ -106,7 +182,8 @@ TEST(JsonText, LimitsNestingAndCount) {
 }
 
 TEST(JsonText, ErrorsAreOneShortLine) {
-    for (const std::string& text : {std::string("{\"a\": \x01}"), std::string(1000, 'x'), "1e" + std::string(5000, '9'), std::string("\n\n")}) {
+    for (const std::string& text :
+         {std::string("{\"a\": \x01}"), std::string(1000, 'x'), "1e" + std::string(5000, '9'), std::string("\n\n")}) {
         const auto value = parse_json(text);
         ASSERT_FALSE(value.has_value());
         EXPECT_EQ(value.error().text.find('\n'), std::string::npos);

@@ -18,10 +18,10 @@ enum class KeywordKind {
     kSchemaOrList,  // items: a schema, or the old tuple form
     kType,
     kString,
-    kStringList,    // strings that differ
+    kStringList,  // strings that differ
     kNumber,
-    kPositive,      // a number above 0
-    kCount,         // an integer from 0
+    kPositive,  // a number above 0
+    kCount,     // an integer from 0
     kBoolean,
     kList,
     kReference,
@@ -183,19 +183,19 @@ class SchemaChecker {
             case KeywordKind::kPositive:
                 return value.is_number() && value.as_double() > 0.0 ? Status{} : Status(wrong(path, value, "a number above 0"));
             case KeywordKind::kCount: return check_count(value, path);
-            case KeywordKind::kBoolean:
-                return value.is_boolean() ? Status{} : Status(wrong(path, value, "true or false"));
+            case KeywordKind::kBoolean: return value.is_boolean() ? Status{} : Status(wrong(path, value, "true or false"));
             case KeywordKind::kList:
-                return value.is_array() && !value.as_array().empty() ? Status{}
-                                                                     : Status(wrong(path, value, "a list of at least one value"));
+                return value.is_array() && !value.as_array().empty()
+                           ? Status{}
+                           : Status(wrong(path, value, "a list of at least one value"));
         }
         return {};
     }
 
     static Status check_count(const JsonValue& value, const std::string& path) {
         // 2.0 is an integer to JSON Schema.
-        const bool is_count = value.is_number() && value.as_double() >= 0.0 &&
-                              (value.is_integer() || value.as_number().spelling.ends_with(".0"));
+        const bool is_count =
+            value.is_number() && value.as_double() >= 0.0 && (value.is_integer() || value.as_number().spelling.ends_with(".0"));
         return is_count ? Status{} : Status(wrong(path, value, "an integer from 0"));
     }
 
@@ -229,8 +229,7 @@ class SchemaChecker {
         }
         for (const JsonMember& member : map.as_object()) {
             const std::string place = member_path(path, member.key);
-            DI_TRY_STATUS(member.value.is_array() ? check_strings(member.value, place)
-                                                  : check(member.value, place));
+            DI_TRY_STATUS(member.value.is_array() ? check_strings(member.value, place) : check(member.value, place));
         }
         return {};
     }

@@ -79,8 +79,9 @@ class StrictNormaliser {
             }
             copy_keys(schema, result, {"type", "description", "pattern", "format", "enum"});
         } else if (type == "integer" || type == "number") {
-            copy_keys(schema, result, {"type", "description", "const", "default", "minimum", "maximum",
-                                       "exclusiveMinimum", "exclusiveMaximum", "multipleOf"});
+            copy_keys(schema, result,
+                      {"type", "description", "const", "default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+                       "multipleOf"});
         } else {
             copy_keys(schema, result, {"type", "description"});
         }

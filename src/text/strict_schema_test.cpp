@@ -18,21 +18,24 @@ std::string strict(std::string_view text) {
 
 TEST(StrictSchema, ClosesObjectsAndOrdersKeys) {
     EXPECT_EQ(strict("{}"), "{}");
-    EXPECT_EQ(strict(R"({"title":"T","description":"D","required":["b","a"],"properties":{"a":{"minLength":1,"enum":["x"],"type":"string",
+    EXPECT_EQ(
+        strict(
+            R"({"title":"T","description":"D","required":["b","a"],"properties":{"a":{"minLength":1,"enum":["x"],"type":"string",
                         "description":"d","pattern":"x","format":"uuid"},"b":{"maximum":2,"type":"number","default":1,"minimum":0}},"type":"object"})"),
-              R"({"type": "object", "properties": {"a": {"type": "string", "description": "d", "pattern": "x", "format": "uuid", "enum": ["x"]}, )"
-              R"("b": {"type": "number", "default": 1, "minimum": 0, "maximum": 2}}, "additionalProperties": false, "required": ["a", "b"], )"
-              R"("description": "D"})");
+        R"({"type": "object", "properties": {"a": {"type": "string", "description": "d", "pattern": "x", "format": "uuid", "enum": ["x"]}, )"
+        R"("b": {"type": "number", "default": 1, "minimum": 0, "maximum": 2}}, "additionalProperties": false, "required": ["a", "b"], )"
+        R"("description": "D"})");
 }
 
 TEST(StrictSchema, KeepsDefinitionsReferencesAndAlternatives) {
-    EXPECT_EQ(strict(R"({"type":"object","$defs":{"N":{"type":"object","properties":{"n":{"$ref":"#/$defs/N","description":"x"}}}},
+    EXPECT_EQ(
+        strict(R"({"type":"object","$defs":{"N":{"type":"object","properties":{"n":{"$ref":"#/$defs/N","description":"x"}}}},
                         "properties":{"u":{"anyOf":[{"type":"null"},{"type":"boolean","title":"t"}],"description":"d"},
                         "l":{"description":"L","minItems":1,"items":{"type":["string","null"]},"type":"array"}}})"),
-              R"({"type": "object", "properties": {"u": {"anyOf": [{"type": "null"}, {"type": "boolean"}], "description": "d"}, )"
-              R"("l": {"type": "array", "items": {"type": ["string", "null"]}, "description": "L"}}, "additionalProperties": false, )"
-              R"("required": ["u", "l"], "$defs": {"N": {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}, )"
-              R"("additionalProperties": false, "required": ["n"]}}})");
+        R"({"type": "object", "properties": {"u": {"anyOf": [{"type": "null"}, {"type": "boolean"}], "description": "d"}, )"
+        R"("l": {"type": "array", "items": {"type": ["string", "null"]}, "description": "L"}}, "additionalProperties": false, )"
+        R"("required": ["u", "l"], "$defs": {"N": {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}, )"
+        R"("additionalProperties": false, "required": ["n"]}}})");
 }
 
 TEST(StrictSchema, RefusesWhatStrictModeCannotKeep) {
@@ -57,12 +60,13 @@ TEST(StrictSchema, RefusesWhatStrictModeCannotKeep) {
 }
 
 TEST(SchemaCheck, AcceptsWhatIsASchema) {
-    for (const std::string_view schema : {
-             R"({})", R"(true)", R"({"type":["string","null"],"x-other":1})", R"({"$ref":"#"})",
-             R"({"$defs":{"a/b~c":{"type":"string"}},"properties":{"x":{"$ref":"#/$defs/a~1b~0c"},"y":{"$ref":"#/$defs/a%7e1b~0c"}}})",
-             R"({"items":[{"type":"string"}],"additionalItems":false,"allOf":[{"not":{}}]})", R"({"minLength":2.0,"enum":[1,"a",null]})",
-             R"({"anyOf":[{"type":"string"},{"$ref":"#/anyOf/0"}]})",
-             R"({"if":{},"then":true,"else":false,"patternProperties":{"^a":{}},"dependencies":{"a":["b"],"c":{}}})"}) {
+    for (
+        const std::string_view schema :
+        {R"({})", R"(true)", R"({"type":["string","null"],"x-other":1})", R"({"$ref":"#"})",
+         R"({"$defs":{"a/b~c":{"type":"string"}},"properties":{"x":{"$ref":"#/$defs/a~1b~0c"},"y":{"$ref":"#/$defs/a%7e1b~0c"}}})",
+         R"({"items":[{"type":"string"}],"additionalItems":false,"allOf":[{"not":{}}]})",
+         R"({"minLength":2.0,"enum":[1,"a",null]})", R"({"anyOf":[{"type":"string"},{"$ref":"#/anyOf/0"}]})",
+         R"({"if":{},"then":true,"else":false,"patternProperties":{"^a":{}},"dependencies":{"a":["b"],"c":{}}})"}) {
         const Status status = check_schema(json(schema), "p");
         EXPECT_TRUE(status.has_value()) << schema << " " << (status ? "" : status.error().text);
     }

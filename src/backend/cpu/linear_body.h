@@ -9,10 +9,14 @@
 // once (exact) and run the f32 tile over it: the limit is the multiply-add rate.
 namespace di::cpu {
 
-// Readers: the weights of one output, kStep columns at a time.
+// Readers: the weights of one output, kVectors vectors (kStepBytes bytes of the file) at a time. Tiles of up to kPrefetchRows
+// rows ask for the weights of the next tile ahead of time: rows of a small matrix are shorter than what the
+// hardware's prefetcher needs to notice eight streams. Decoded strips (f32, more rows) are in the cache already.
 template <typename S>
 struct F32Reader {
     static constexpr int kVectors = 1;
+    static constexpr int kStepBytes = 4 * S::kWidth;
+    static constexpr int kPrefetchRows = 1;
     static constexpr bool kHasTail = true;
     const float* data;
 
@@ -31,6 +35,8 @@ struct F32Reader {
 template <typename S>
 struct Bf16Reader {
     static constexpr int kVectors = 1;
+    static constexpr int kStepBytes = 2 * S::kWidth;
+    static constexpr int kPrefetchRows = 4;
     static constexpr bool kHasTail = true;
     const uint8_t* data;
 
@@ -45,6 +51,8 @@ struct Bf16Reader {
 template <typename S>
 struct Fp8Reader {
     static constexpr int kVectors = 32 / S::kWidth;
+    static constexpr int kStepBytes = 32;
+    static constexpr int kPrefetchRows = 4;
     static constexpr bool kHasTail = false;
     const uint8_t* data;
     const uint8_t* scale;
@@ -62,6 +70,8 @@ struct Fp8Reader {
 template <typename S>
 struct Fp4Reader {
     static constexpr int kVectors = 32 / S::kWidth;
+    static constexpr int kStepBytes = 16;
+    static constexpr int kPrefetchRows = 4;
     static constexpr bool kHasTail = false;
     const uint8_t* data;
     const uint8_t* scale;
@@ -78,9 +88,10 @@ struct Fp4Reader {
     DI_KERNEL_INLINE typename S::Float read_part(int64_t, int64_t) const { return S::set1(0.0F); }
 };
 
-// sums[r * C + c] = x[r] . readers[c]
-template <typename S, typename Reader, int R, int C>
-DI_KERNEL_INLINE void tile(const float* const* x, const Reader* readers, int64_t k, float* sums) {
+// sums[r * C + c] = x[r] . readers[c]. `ahead` is where the next tile's weights begin; past the end is harmless.
+template <typename S, typename Reader, int R, int C, bool kPrefetch = false>
+DI_KERNEL_INLINE void tile(const float* const* x, const Reader* readers, int64_t k, float* sums,
+                           const uint8_t* ahead = nullptr) {
     using Float = typename S::Float;
     constexpr int64_t kStep = static_cast<int64_t>(Reader::kVectors) * S::kWidth;
     Float accumulators[R][C];
@@ -93,6 +104,13 @@ DI_KERNEL_INLINE void tile(const float* const* x, const Reader* readers, int64_t
     }
     int64_t at = 0;
     for (; at + kStep <= k; at += kStep) {
+        if constexpr (kPrefetch) {
+            DI_UNROLL
+            for (int line = 0; line < C * Reader::kStepBytes; line += 64) {
+                __builtin_prefetch(ahead + line);
+            }
+            ahead += C * Reader::kStepBytes;
+        }
         DI_UNROLL
         for (int c = 0; c < C; ++c) {
             Float weights[Reader::kVectors];
@@ -152,7 +170,8 @@ void outputs_tile(const LinearWork& work, const float* const* x, int64_t row, in
         readers[c] = Reader(work.weight, weight_row + c);
     }
     float sums[R * C];
-    tile<S, Reader, R, C>(x, readers, work.k, sums);
+    const uint8_t* ahead = work.weight.data + (weight_row + C) * work.weight.row_bytes;
+    tile<S, Reader, R, C, (R <= Reader::kPrefetchRows)>(x, readers, work.k, sums, ahead);
     for (int r = 0; r < R; ++r) {
         for (int c = 0; c < C; ++c) {
             put_output<S>(work, row + r, output + c, sums[r * C + c]);

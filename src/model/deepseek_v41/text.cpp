@@ -36,7 +36,7 @@ void DeepseekV41::embed(const Batch& batch, const Rows& rows) {
         for (int64_t stream = 0; stream < s; ++stream) {
             targets.ptr<int32_t>()[stream] = static_cast<int32_t>(batch.image_rows[i] * s + stream);
         }
-        backend_.copy_rows({.source = batch.image_embeddings[i].as({1, config_.hidden_size}),
+        backend_.copy_rows({.source = Tensor(batch.image_embeddings[i].data, batch.image_embeddings[i].dtype, {1, config_.hidden_size}),
                             .source_rows = zeros,
                             .target = flat,
                             .target_rows = backend_.upload(targets)});
