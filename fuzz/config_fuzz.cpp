@@ -8,7 +8,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (config) {
         DI_CHECK(config->layer_count > 0 && config->hidden_size > 0, "a config without layers was accepted");
         for (int32_t layer = 0; layer < config->layer_count; ++layer) {
-            DI_CHECK(config->ratio(layer) == 0 || config->kv_source(layer) >= 0, "a compressed layer without a source was accepted");
+            DI_CHECK(config->ratio(layer) == 0 || config->kv_source(layer) >= 0,
+                     "a compressed layer without a source was accepted");
         }
     }
     return 0;

@@ -26,7 +26,9 @@ class Invariance : public testing::TestWithParam<Setup> {
     [[nodiscard]] static std::vector<int32_t> prompt(const ModelFixture& fixture, int32_t seed, int32_t length) {
         std::vector<int32_t> ids{0};
         while (static_cast<int32_t>(ids.size()) < length) {
-            ids.push_back(static_cast<int32_t>((int64_t{ids.back()} * 31 + seed * 17 + static_cast<int64_t>(ids.size()) * 7 + 11) % fixture.config.vocab_size));
+            ids.push_back(
+                static_cast<int32_t>((int64_t{ids.back()} * 31 + seed * 17 + static_cast<int64_t>(ids.size()) * 7 + 11) %
+                                     fixture.config.vocab_size));
         }
         return ids;
     }
@@ -42,7 +44,8 @@ std::vector<float> run_in_chunks(const ModelFixture& fixture, std::span<const in
     const auto sequence = fixture.sequence();
     std::vector<float> all;
     for (size_t first = 0; first < ids.size(); first += chunk) {
-        const std::vector<float> part = sequence->forward(ids.subspan(first, std::min(chunk, ids.size() - first)), true, static_cast<int32_t>(ids.size()));
+        const std::vector<float> part =
+            sequence->forward(ids.subspan(first, std::min(chunk, ids.size() - first)), true, static_cast<int32_t>(ids.size()));
         all.insert(all.end(), part.begin(), part.end());
     }
     return all;
@@ -133,11 +136,13 @@ TEST_P(Invariance, AloneOrInAnyBatchAtAnyPlace) {
             for (int32_t other = 0; other < count; ++other) {
                 many.add(other, other == place ? ids : prompt(fixture, 100 + other, 3 + other % 5));
             }
-            expect_same_bits(many.run()[static_cast<size_t>(place)], prefill, "prefill in " + std::to_string(count) + " at " + std::to_string(place));
+            expect_same_bits(many.run()[static_cast<size_t>(place)], prefill,
+                             "prefill in " + std::to_string(count) + " at " + std::to_string(place));
             for (int32_t other = 0; other < count; ++other) {
                 many.add(other, other == place ? next : prompt(fixture, 200 + other, 1 + other % 3));
             }
-            expect_same_bits(many.run()[static_cast<size_t>(place)], decode, "decode in " + std::to_string(count) + " at " + std::to_string(place));
+            expect_same_bits(many.run()[static_cast<size_t>(place)], decode,
+                             "decode in " + std::to_string(count) + " at " + std::to_string(place));
         }
     }
 }
@@ -159,7 +164,8 @@ TEST_P(Invariance, RolledBackTokensLeaveNoTrace) {
             last = straight->forward({&drafts[static_cast<size_t>(i)], 1}, false);
         }
         const int32_t id = 5;
-        expect_same_bits(rolled->forward({&id, 1}, false), straight->forward({&id, 1}, false), "round " + std::to_string(round));
+        expect_same_bits(rolled->forward({&id, 1}, false), straight->forward({&id, 1}, false),
+                         "round " + std::to_string(round));
     }
 }
 
@@ -179,7 +185,8 @@ TEST_P(Invariance, ExactReplayGivesTheSameLastLogits) {
         }
         expect_same_bits(last_b, last_a, "prompt end, chunk " + std::to_string(chunk));
         for (const int32_t id : next) {
-            expect_same_bits(b->forward({&id, 1}, false, 300), a->forward({&id, 1}, false, 300), "decode, chunk " + std::to_string(chunk));
+            expect_same_bits(b->forward({&id, 1}, false, 300), a->forward({&id, 1}, false, 300),
+                             "decode, chunk " + std::to_string(chunk));
         }
     }
 }
@@ -205,7 +212,9 @@ TEST_P(Invariance, MaskAndCompactReplayAgree) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Setups, Invariance, testing::Values(Setup{"v41-tiny-quant", "ref"}, Setup{"v41-tiny-quant", "cpu"}, Setup{"v41-mini", "cpu"}),
+INSTANTIATE_TEST_SUITE_P(Setups, Invariance,
+                         testing::Values(Setup{"v41-tiny-quant", "ref"}, Setup{"v41-tiny-quant", "cpu"},
+                                         Setup{"v41-mini", "cpu"}),
                          [](const auto& entry) {
                              std::string name = entry.param.checkpoint + "_" + entry.param.backend;
                              std::replace(name.begin(), name.end(), '-', '_');

@@ -64,7 +64,10 @@ TEST(Mini, CachequantLogits) {
             if (i < 4) {
                 EXPECT_LE(worst, 2e-2F) << "prompt " << i << " row " << row;
             }
-            other_top += arg_max(&got[row * vocab], fixture.config.vocab_size) != arg_max(&want[row * vocab], fixture.config.vocab_size) ? 1 : 0;
+            other_top +=
+                arg_max(&got[row * vocab], fixture.config.vocab_size) != arg_max(&want[row * vocab], fixture.config.vocab_size)
+                    ? 1
+                    : 0;
         }
         EXPECT_LE(other_top, i < 4 ? 0 : 1) << "prompt " << i;
     }
@@ -104,7 +107,8 @@ Speculation speculate(const ModelFixture& fixture, const std::vector<int32_t>& p
     int32_t golden = arg_max(logits.data(), vocab);
     result.tokens.push_back(golden);
     while (result.tokens.size() < token_count && golden != fixture.config.eos_token_id) {
-        fixture.model->draft_begin({.sequences = {{.token_id = golden, .position = sequence->length(), .state_slot = 0}}, .depth = 5,
+        fixture.model->draft_begin({.sequences = {{.token_id = golden, .position = sequence->length(), .state_slot = 0}},
+                                    .depth = 5,
                                     .cache = sequence->cache()});
         std::vector<int32_t> rows{golden};
         for (int32_t depth = 0; depth < 5; ++depth) {
@@ -116,7 +120,8 @@ Speculation speculate(const ModelFixture& fixture, const std::vector<int32_t>& p
         }
         logits = sequence->forward(rows, true);
         int32_t accepted = 0;
-        while (accepted < 5 && arg_max(&logits[static_cast<size_t>(accepted * vocab)], vocab) == rows[static_cast<size_t>(accepted + 1)]) {
+        while (accepted < 5 &&
+               arg_max(&logits[static_cast<size_t>(accepted * vocab)], vocab) == rows[static_cast<size_t>(accepted + 1)]) {
             ++accepted;
         }
         sequence->roll_back(sequence->length() - (5 - accepted));

@@ -98,7 +98,8 @@ inline void expect_exact(const std::vector<float>& got, const std::vector<float>
         if (got[i] == want[i]) {
             continue;
         }
-        ASSERT_TRUE(std::isfinite(got[i]) && std::isfinite(want[i])) << what << " at " << i << ": " << got[i] << " against " << want[i];
+        ASSERT_TRUE(std::isfinite(got[i]) && std::isfinite(want[i]))
+            << what << " at " << i << ": " << got[i] << " against " << want[i];
         worst = std::max(worst, std::fabs(got[i] - want[i]));
     }
     EXPECT_LE(worst, bound) << what;

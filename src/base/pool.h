@@ -27,7 +27,8 @@ class ThreadPool {
     // Calls body(begin, end, thread_index) for disjoint ranges that cover [0, count): equal parts of multiples of `grain`, as many as
     // there are threads. Whoever is awake takes the next part, so that a thread without a core delays nobody. Returns when all
     // are done. Which thread computes an index must never change its result.
-    void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end, int thread_index)>& body);
+    void parallel_for(int64_t count, int64_t grain,
+                      const std::function<void(int64_t begin, int64_t end, int thread_index)>& body);
 
   private:
     void work(int thread_index);
@@ -44,7 +45,7 @@ class ThreadPool {
     std::atomic<int32_t> unfinished_{0};  // parts; acquire/release: results of finished parts are seen
     std::atomic<int> sleepers_{0};        // seq_cst with loop_: a sleeper either sees the new loop or is woken
     std::atomic<bool> stop_{false};
-    std::mutex mutex_;                    // guards only the sleep of workers
+    std::mutex mutex_;  // guards only the sleep of workers
     std::condition_variable wake_;
 };
 

@@ -50,14 +50,14 @@ template <typename... Args>
 
 // `DI_TRY(auto x, f());` defines x, or returns f's error to our caller.
 // `DI_TRY_STATUS(f());` for a Status.
-#define DI_TRY(declaration, expression)                                             \
-    auto DI_CONCAT(di_result_, __LINE__) = (expression);                            \
-    if (!DI_CONCAT(di_result_, __LINE__)) {                                         \
+#define DI_TRY(declaration, expression)                                                         \
+    auto DI_CONCAT(di_result_, __LINE__) = (expression);                                        \
+    if (!DI_CONCAT(di_result_, __LINE__)) {                                                     \
         return tl::unexpected<::di::Error>(std::move(DI_CONCAT(di_result_, __LINE__).error())); \
-    }                                                                               \
+    }                                                                                           \
     declaration = std::move(*DI_CONCAT(di_result_, __LINE__))
 
-#define DI_TRY_STATUS(expression)                                                   \
+#define DI_TRY_STATUS(expression)                                                                \
     if (auto DI_CONCAT(di_status_, __LINE__) = (expression); !DI_CONCAT(di_status_, __LINE__)) { \
-        return tl::unexpected<::di::Error>(std::move(DI_CONCAT(di_status_, __LINE__).error())); \
+        return tl::unexpected<::di::Error>(std::move(DI_CONCAT(di_status_, __LINE__).error()));  \
     }

@@ -64,7 +64,8 @@ void build_batch(const BatchContext& context, std::span<const ScheduledRows> sch
     batch.cache = context.cache;
     for (size_t i = 0; i < scheduled.size(); ++i) {
         const ScheduledRows& entry = scheduled[i];
-        DI_CHECK(entry.row_count >= 1 && entry.row_count <= entry.sequence->rows_wanted(), "rows that a sequence does not have");
+        DI_CHECK(entry.row_count >= 1 && entry.row_count <= entry.sequence->rows_wanted(),
+                 "rows that a sequence does not have");
         DI_CHECK(entry.sequence->state_slot >= 0, "a sequence without a state slot was scheduled");
         fill_sequence(context, entry, batch.row_count(), batch.sequences[i]);
         add_rows(context, *entry.sequence, entry.row_count, batch);

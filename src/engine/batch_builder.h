@@ -13,7 +13,7 @@ namespace di {
 struct BatchContext {
     int64_t block_tokens = 0;
     int32_t history_tokens = 0;
-    int64_t embedding_size = 0;                      // values of an image row
+    int64_t embedding_size = 0;  // values of an image row
     DType embedding_dtype = DType::kF32;
     CacheMemory cache;
 };

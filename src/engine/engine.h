@@ -14,12 +14,12 @@ namespace di {
 
 // What a request asks of the sampler. Ranges are checked by validate().
 struct SamplingParams {
-    double temperature = 1.0;  // >= 0; 0 = exact arg-max, lowest id on ties
-    double top_p = 1.0;        // (0, 1]
-    int32_t top_k = -1;        // -1 or 0: off
+    double temperature = 1.0;      // >= 0; 0 = exact arg-max, lowest id on ties
+    double top_p = 1.0;            // (0, 1]
+    int32_t top_k = -1;            // -1 or 0: off
     std::optional<uint64_t> seed;  // none: random
-    int32_t max_tokens = 16;   // 0: an empty answer
-    int32_t min_tokens = 0;    // end tokens are not drawn before
+    int32_t max_tokens = 16;       // 0: an empty answer
+    int32_t min_tokens = 0;        // end tokens are not drawn before
     bool ignore_eos = false;
     std::vector<int32_t> stop_token_ids;    // end like the end-of-sequence token
     std::vector<int32_t> golden_token_ids;  // forced output ids by output index, -1 = free
@@ -67,7 +67,7 @@ struct StepOutput {
     std::vector<int32_t> token_ids;  // new ones; an end token is among them
     std::vector<float> logprobs;     // natural log of the model's own distribution at each new token
     FinishReason finish = FinishReason::kNone;
-    std::optional<Error> error;      // with kError
+    std::optional<Error> error;  // with kError
     RequestUsage usage;
     RequestTiming timing;
 };

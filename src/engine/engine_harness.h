@@ -138,15 +138,15 @@ inline Answer expected_answer(const TokenRequest& request, int32_t max_model_len
         const auto count = static_cast<int32_t>(answer.token_ids.size());
         const std::vector<float> logits = fake_logits(entries);
         const bool is_forced = static_cast<size_t>(count) < sampling.golden_token_ids.size();
-        const auto token = sampler.sample({.logits = logits,
-                                           .temperature = sampling.temperature,
-                                           .top_p = sampling.top_p,
-                                           .top_k = sampling.top_k,
-                                           .seed = *sampling.seed,
-                                           .index = static_cast<int64_t>(entries.size()),
-                                           .banned_ids = count < sampling.min_tokens ? std::span<const int32_t>(ends)
-                                                                                     : std::span<const int32_t>(),
-                                           .forced_id = is_forced ? sampling.golden_token_ids[static_cast<size_t>(count)] : -1});
+        const auto token = sampler.sample(
+            {.logits = logits,
+             .temperature = sampling.temperature,
+             .top_p = sampling.top_p,
+             .top_k = sampling.top_k,
+             .seed = *sampling.seed,
+             .index = static_cast<int64_t>(entries.size()),
+             .banned_ids = count < sampling.min_tokens ? std::span<const int32_t>(ends) : std::span<const int32_t>(),
+             .forced_id = is_forced ? sampling.golden_token_ids[static_cast<size_t>(count)] : -1});
         answer.token_ids.push_back(token->id);
         answer.logprobs.push_back(token->logprob);
         entries.push_back(fake_token(token->id));

@@ -14,14 +14,15 @@ namespace {
 
 Status check_limits(const EngineLimits& limits) {
     if (limits.max_model_len < 1 || limits.max_model_len > kModelLengthMax) {
-        return fail(ErrorCode::kInvalidArgument, "max_model_len is {}, expected 1 .. {}", limits.max_model_len, kModelLengthMax);
+        return fail(ErrorCode::kInvalidArgument, "max_model_len is {}, expected 1 .. {}", limits.max_model_len,
+                    kModelLengthMax);
     }
     if (limits.max_num_seqs < 1 || limits.max_num_seqs > kSequencesMax) {
         return fail(ErrorCode::kInvalidArgument, "max_num_seqs is {}, expected 1 .. {}", limits.max_num_seqs, kSequencesMax);
     }
     if (limits.max_num_batched_tokens < 1 || limits.max_num_batched_tokens > kBatchedTokensMax) {
-        return fail(ErrorCode::kInvalidArgument, "max_num_batched_tokens is {}, expected 1 .. {}", limits.max_num_batched_tokens,
-                    kBatchedTokensMax);
+        return fail(ErrorCode::kInvalidArgument, "max_num_batched_tokens is {}, expected 1 .. {}",
+                    limits.max_num_batched_tokens, kBatchedTokensMax);
     }
     if (limits.kv_memory_bytes < 0) {
         return fail(ErrorCode::kInvalidArgument, "kv_memory_bytes is {}, expected >= 0", limits.kv_memory_bytes);

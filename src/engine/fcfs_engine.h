@@ -27,7 +27,8 @@ class FcfsEngine : public Engine {
   public:
     // As Engine::create; `clock` and `random` (seeds of requests without one) must outlive the engine too.
     [[nodiscard]] static Result<std::unique_ptr<FcfsEngine>> create(Model& model, Backend& backend, const EngineLimits& limits,
-                                                                    std::vector<int32_t> eos_token_ids, Clock& clock, Random& random);
+                                                                    std::vector<int32_t> eos_token_ids, Clock& clock,
+                                                                    Random& random);
 
     void add_request(TokenRequest request) override;
     void abort_request(uint64_t id) override;
@@ -76,13 +77,13 @@ class FcfsEngine : public Engine {
     Sampler sampler_;
     int64_t next_arrival_index_ = 0;
     std::deque<std::unique_ptr<Sequence>> waiting_;
-    std::vector<std::unique_ptr<Sequence>> running_;     // by arrival; within a step, without a slot = finished
-    std::unordered_set<uint64_t> unfinished_ids_;        // until the last record was given out; never iterated
-    std::vector<Record> records_;                        // to be returned by the next step
+    std::vector<std::unique_ptr<Sequence>> running_;  // by arrival; within a step, without a slot = finished
+    std::unordered_set<uint64_t> unfinished_ids_;     // until the last record was given out; never iterated
+    std::vector<Record> records_;                     // to be returned by the next step
     // Of one step, kept for their memory.
     std::vector<ScheduledRows> scheduled_;
     Batch batch_;
-    std::vector<float> logits_;                          // [logit rows, vocab]
+    std::vector<float> logits_;  // [logit rows, vocab]
 };
 
 }  // namespace di

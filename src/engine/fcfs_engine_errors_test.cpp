@@ -49,7 +49,8 @@ TEST(FcfsEngineErrors, MoreThanTheWholePool) {
     EngineHarness harness(limits);
     const Answers answers = harness.run({make_request(1, make_prompt(1, 10), 4), make_request(2, make_prompt(1, 10), 3)});
     EXPECT_EQ(answers.at(1).finish, FinishReason::kError);
-    EXPECT_NE(answers.at(1).error.find("10 prompt tokens and up to 4 output tokens need 4 cache blocks of 4 tokens, expected at most 3"),
+    EXPECT_NE(answers.at(1).error.find(
+                  "10 prompt tokens and up to 4 output tokens need 4 cache blocks of 4 tokens, expected at most 3"),
               std::string::npos)
         << answers.at(1).error;
     EXPECT_EQ(answers.at(2).finish, FinishReason::kLength);  // 12 cached tokens fit exactly

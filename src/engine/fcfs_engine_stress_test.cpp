@@ -46,7 +46,8 @@ class Storm {
                 arrive();
             }
             if (random_.below(5) == 0 && next_id_ > 0) {
-                const auto id = static_cast<uint64_t>(std::max<int64_t>(0, static_cast<int64_t>(next_id_) - 1 - random_.below(8)));
+                const auto id =
+                    static_cast<uint64_t>(std::max<int64_t>(0, static_cast<int64_t>(next_id_) - 1 - random_.below(8)));
                 harness_.engine->abort_request(id);
             }
             take(harness_.engine->step());
@@ -137,7 +138,8 @@ TEST(FcfsEngineStress, ImageSpansMayBeCutAnywhere) {
     request.images[2].patches.assign(6 * kFakePatchValues, 3.0F);
     const Answer wanted = expected_answer(request, 48);
     for (int32_t rows = 1; rows <= 31; ++rows) {
-        EngineHarness harness({.max_model_len = 48, .max_num_seqs = 2, .max_num_batched_tokens = rows, .kv_memory_bytes = 0}, true);
+        EngineHarness harness({.max_model_len = 48, .max_num_seqs = 2, .max_num_batched_tokens = rows, .kv_memory_bytes = 0},
+                              true);
         EXPECT_TRUE(harness.run({request}).at(1) == wanted) << rows;
         EXPECT_EQ(harness.model.images_encoded, 3);
         EXPECT_EQ(harness.backend.live_count, 2);

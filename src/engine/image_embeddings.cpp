@@ -11,7 +11,8 @@ Status encode(Model& model, Backend& backend, SequenceImage& image) {
     const int64_t bytes = image.token_count * dim * dtype_bits(backend.activation_dtype()) / 8;
     DeviceMemory memory = allocate_device(backend, bytes);
     if (memory == nullptr) {
-        return fail(ErrorCode::kOutOfMemory, "no memory for the embeddings of an image of {} tokens ({} bytes)", image.token_count, bytes);
+        return fail(ErrorCode::kOutOfMemory, "no memory for the embeddings of an image of {} tokens ({} bytes)",
+                    image.token_count, bytes);
     }
     RequestImage& input = image.input;
     const Tensor patches(input.patches.data(), DType::kF32, {input.grid_height * input.grid_width, model.patch_values()});

@@ -16,7 +16,8 @@ constexpr int32_t kThreadsMax = 4096;
 
 Result<std::unique_ptr<Backend>> make_backend(const EngineOptions& options) {
     if (options.threads < 0 || options.threads > kThreadsMax) {
-        return fail(ErrorCode::kInvalidArgument, "threads is {}, expected 0 (as the machine gives) .. {}", options.threads, kThreadsMax);
+        return fail(ErrorCode::kInvalidArgument, "threads is {}, expected 0 (as the machine gives) .. {}", options.threads,
+                    kThreadsMax);
     }
     const int threads = options.threads > 0 ? options.threads : usable_cpu_count();
     return create_backend(options.backend, {.threads = threads, .activations = options.activations});
@@ -38,8 +39,8 @@ Result<std::vector<int32_t>> make_token_classes(const ModelConfig& config, const
     }
     DI_TRY(std::vector<int32_t> classes, token_classes(config.vocab_size));
     if (static_cast<int64_t>(classes.size()) != config.vocab_size) {
-        return fail(ErrorCode::kInvalidFile, "the tokenizer gives Engram classes for {} ids, expected {} (vocab_size)", classes.size(),
-                    config.vocab_size);
+        return fail(ErrorCode::kInvalidFile, "the tokenizer gives Engram classes for {} ids, expected {} (vocab_size)",
+                    classes.size(), config.vocab_size);
     }
     int64_t class_count = 0;
     for (const int32_t token_class : classes) {
@@ -49,8 +50,9 @@ Result<std::vector<int32_t>> make_token_classes(const ModelConfig& config, const
         class_count = std::max<int64_t>(class_count, int64_t{token_class} + 1);
     }
     if (class_count != config.engram.compressed_vocab_size) {
-        return fail(ErrorCode::kInvalidFile, "the tokenizer gives {} Engram classes, expected {} (engram_compressed_vocab_size)",
-                    class_count, config.engram.compressed_vocab_size);
+        return fail(ErrorCode::kInvalidFile,
+                    "the tokenizer gives {} Engram classes, expected {} (engram_compressed_vocab_size)", class_count,
+                    config.engram.compressed_vocab_size);
     }
     return classes;
 }
@@ -66,7 +68,8 @@ Result<std::unique_ptr<LoadedEngine>> load_engine(const EngineOptions& options, 
     DI_TRY(loaded->checkpoint, open_checkpoint(options, loaded->config));
     const ModelOptions model_options = make_model_options(options, loaded->plan.limits, std::move(classes));
     DI_TRY(loaded->model, create_model(loaded->config, *loaded->checkpoint, *loaded->backend, model_options));
-    DI_TRY(loaded->engine, Engine::create(*loaded->model, *loaded->backend, loaded->plan.limits, {loaded->config.eos_token_id}));
+    DI_TRY(loaded->engine,
+           Engine::create(*loaded->model, *loaded->backend, loaded->plan.limits, {loaded->config.eos_token_id}));
     return loaded;
 }
 

@@ -42,9 +42,9 @@ struct MemoryPlan {
     int64_t state_slot_bytes = 0;
     int64_t state_slot_count = 0;
     int64_t workspace_bytes = 0;
-    int64_t image_bytes = 0;              // most that embeddings of images take while their prompts run
-    int64_t bytes_per_token = 0;          // growing cache of one token of context
-    EngineLimits limits;                  // as they will be used
+    int64_t image_bytes = 0;      // most that embeddings of images take while their prompts run
+    int64_t bytes_per_token = 0;  // growing cache of one token of context
+    EngineLimits limits;          // as they will be used
 
     [[nodiscard]] int64_t cache_bytes() const { return kv_block_bytes * kv_block_count + state_slot_bytes * state_slot_count; }
     // What is allocated, and the weights in full.
@@ -72,6 +72,7 @@ struct LoadedEngine {
     std::unique_ptr<Engine> engine;
 };
 
-[[nodiscard]] Result<std::unique_ptr<LoadedEngine>> load_engine(const EngineOptions& options, const TokenClasses& token_classes);
+[[nodiscard]] Result<std::unique_ptr<LoadedEngine>> load_engine(const EngineOptions& options,
+                                                                const TokenClasses& token_classes);
 
 }  // namespace di

@@ -97,8 +97,9 @@ TEST(LoadEngine, BadOptionsAndTokenClassesAreNamed) {
               "the tokenizer gives 300 Engram classes, expected 320 (engram_compressed_vocab_size)");
     EXPECT_EQ(error(tiny_options(), [](int64_t vocab) { return some_classes(vocab - 1, 320); }),
               "the tokenizer gives Engram classes for 383 ids, expected 384 (vocab_size)");
-    EXPECT_EQ(error(tiny_options(), [](int64_t) -> Result<std::vector<int32_t>> { return fail(ErrorCode::kInvalidFile, "no file"); }),
-              "no file");
+    EXPECT_EQ(
+        error(tiny_options(), [](int64_t) -> Result<std::vector<int32_t>> { return fail(ErrorCode::kInvalidFile, "no file"); }),
+        "no file");
     EngineOptions options = tiny_options();
     options.threads = -1;
     EXPECT_EQ(error(options, tiny_classes).substr(0, 13), "threads is -1");

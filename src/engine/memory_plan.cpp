@@ -88,8 +88,8 @@ struct Planner {
 
     // Bytes left for blocks; negative: the rest does not fit.
     [[nodiscard]] int64_t left_bytes(const MemoryPlan& plan) const {
-        return usable_bytes - plan.weights_resident_bytes - plan.state_slot_bytes * plan.state_slot_count - plan.workspace_bytes -
-               plan.image_bytes;
+        return usable_bytes - plan.weights_resident_bytes - plan.state_slot_bytes * plan.state_slot_count -
+               plan.workspace_bytes - plan.image_bytes;
     }
 
     // Blocks of the plan with these limits; 0: not even one sequence of this length fits.
@@ -138,14 +138,14 @@ struct Planner {
         }
         const int64_t states = plan.state_slot_bytes * plan.state_slot_count;
         const int64_t blocks = std::max(blocks_wanted * plan.kv_block_bytes, options.kv_memory_bytes);
-        return fail(ErrorCode::kOutOfMemory,
-                    "not enough memory: resident weights {}, {} state slots {}, workspace {}, images {}, cache of {} tokens {}, "
-                    "in all {}; {} may be used: lower max_model_len, max_num_seqs, max_num_batched_tokens or kv_memory_bytes",
-                    format_bytes(plan.weights_resident_bytes), plan.state_slot_count, format_bytes(states),
-                    format_bytes(plan.workspace_bytes), format_bytes(plan.image_bytes), plan.limits.max_model_len,
-                    format_bytes(blocks),
-                    format_bytes(plan.weights_resident_bytes + states + plan.workspace_bytes + plan.image_bytes + blocks),
-                    format_bytes(usable_bytes));
+        return fail(
+            ErrorCode::kOutOfMemory,
+            "not enough memory: resident weights {}, {} state slots {}, workspace {}, images {}, cache of {} tokens {}, "
+            "in all {}; {} may be used: lower max_model_len, max_num_seqs, max_num_batched_tokens or kv_memory_bytes",
+            format_bytes(plan.weights_resident_bytes), plan.state_slot_count, format_bytes(states),
+            format_bytes(plan.workspace_bytes), format_bytes(plan.image_bytes), plan.limits.max_model_len, format_bytes(blocks),
+            format_bytes(plan.weights_resident_bytes + states + plan.workspace_bytes + plan.image_bytes + blocks),
+            format_bytes(usable_bytes));
     }
 };
 
@@ -157,7 +157,8 @@ Result<MemoryPlan> finish(MemoryPlan plan) {
 
 Status check_weights(const MemoryPlan& plan, const EngineOptions& options) {
     if (options.weights_memory_bytes > 0 && plan.weights_resident_bytes > options.weights_memory_bytes) {
-        return fail(ErrorCode::kOutOfMemory, "weights that every token needs take {} ({} bytes), more than weights_memory_bytes {}",
+        return fail(ErrorCode::kOutOfMemory,
+                    "weights that every token needs take {} ({} bytes), more than weights_memory_bytes {}",
                     format_bytes(plan.weights_resident_bytes), plan.weights_resident_bytes, options.weights_memory_bytes);
     }
     return {};
@@ -187,8 +188,9 @@ Result<MemoryPlan> plan_memory(const ModelConfig& config, const EngineOptions& o
         }
         return planner.not_enough(plan, blocks_for(plan.limits.max_model_len, geometry));
     }
-    log_info("max_model_len lowered from {} to {}: cache for more does not fit ({} of memory may be used, kv_memory_bytes is {})",
-             asked, limits.max_model_len, format_bytes(planner.usable_bytes), options.kv_memory_bytes);
+    log_info(
+        "max_model_len lowered from {} to {}: cache for more does not fit ({} of memory may be used, kv_memory_bytes is {})",
+        asked, limits.max_model_len, format_bytes(planner.usable_bytes), options.kv_memory_bytes);
     DI_TRY(plan, planner.try_limits(limits));
     return finish(plan);
 }

@@ -28,8 +28,9 @@ void expect_consistent(const MemoryPlan& plan, const ModelConfig& config, const 
     EXPECT_EQ(plan.limits.kv_memory_bytes, plan.kv_block_bytes * plan.kv_block_count);
     // The longest request fits.
     EXPECT_GE(plan.kv_block_count * geometry->block_tokens, plan.limits.max_model_len);
-    EXPECT_EQ(plan.total_bytes(), plan.weights_resident_bytes + plan.weights_on_demand_bytes + plan.workspace_bytes + plan.image_bytes +
-                                      plan.kv_block_bytes * plan.kv_block_count + plan.state_slot_bytes * plan.state_slot_count);
+    EXPECT_EQ(plan.total_bytes(), plan.weights_resident_bytes + plan.weights_on_demand_bytes + plan.workspace_bytes +
+                                      plan.image_bytes + plan.kv_block_bytes * plan.kv_block_count +
+                                      plan.state_slot_bytes * plan.state_slot_count);
 }
 
 TEST(MemoryPlan, DefaultsGiveEverySequenceTheWholeContextWhereThereIsRoom) {
@@ -130,7 +131,8 @@ TEST(MemoryPlan, BadOptionsAreNamed) {
         const auto plan = plan_memory(config, options, 8 * kGibibyte);
         return plan ? std::string("none") : plan.error().text;
     };
-    EXPECT_NE(error({.model_directory = {}, .max_model_len = 4097}).find("max_model_len is 4097, expected 1 .. 4096"), std::string::npos);
+    EXPECT_NE(error({.model_directory = {}, .max_model_len = 4097}).find("max_model_len is 4097, expected 1 .. 4096"),
+              std::string::npos);
     EXPECT_NE(error({.model_directory = {}, .max_model_len = -1}).find("max_model_len is -1"), std::string::npos);
     EXPECT_NE(error({.model_directory = {}, .max_num_seqs = -2}).find("max_num_seqs is -2"), std::string::npos);
     EXPECT_NE(error({.model_directory = {}, .max_num_batched_tokens = 1 << 21}).find("max_num_batched_tokens is 2097152"),

@@ -13,8 +13,8 @@ Status check_prompt(const TokenRequest& request, int64_t vocab_size, int32_t max
         return fail(ErrorCode::kInvalidArgument, "the prompt is empty, expected at least one token");
     }
     if (static_cast<int64_t>(ids.size()) > max_model_len) {
-        return fail(ErrorCode::kInvalidArgument, "the prompt has {} tokens, expected at most {} (the context length)", ids.size(),
-                    max_model_len);
+        return fail(ErrorCode::kInvalidArgument, "the prompt has {} tokens, expected at most {} (the context length)",
+                    ids.size(), max_model_len);
     }
     for (size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] < 0 || ids[i] >= vocab_size) {
@@ -29,11 +29,11 @@ Status check_patches(const RequestImage& image, size_t index, const Model& model
     const auto values = static_cast<int64_t>(image.patches.size());
     int64_t cells = 0;
     int64_t wanted = 0;
-    if (image.grid_height < 1 || image.grid_width < 1 ||
-        __builtin_mul_overflow(image.grid_height, image.grid_width, &cells) ||
+    if (image.grid_height < 1 || image.grid_width < 1 || __builtin_mul_overflow(image.grid_height, image.grid_width, &cells) ||
         __builtin_mul_overflow(cells, model.patch_values(), &wanted) || values != wanted) {
-        return fail(ErrorCode::kInvalidArgument, "image {} has {} values in a grid of {} x {} patches, expected {} values a patch",
-                    index, values, image.grid_height, image.grid_width, model.patch_values());
+        return fail(ErrorCode::kInvalidArgument,
+                    "image {} has {} values in a grid of {} x {} patches, expected {} values a patch", index, values,
+                    image.grid_height, image.grid_width, model.patch_values());
     }
     for (const float value : image.patches) {
         if (!std::isfinite(value)) {
@@ -48,7 +48,8 @@ Status check_images(const TokenRequest& request, const Model& model) {
         return {};
     }
     if (!model.has_vision()) {
-        return fail(ErrorCode::kUnsupported, "the request has {} images, but this model has no vision tower", request.images.size());
+        return fail(ErrorCode::kUnsupported, "the request has {} images, but this model has no vision tower",
+                    request.images.size());
     }
     const auto prompt_length = static_cast<int64_t>(request.prompt_token_ids.size());
     int64_t free_from = 0;
@@ -62,8 +63,9 @@ Status check_images(const TokenRequest& request, const Model& model) {
         }
         const int64_t end = image.first_token + tokens;
         if (image.first_token < free_from || end > prompt_length) {
-            return fail(ErrorCode::kInvalidArgument, "image {} takes {} tokens from position {}, expected a place inside {} .. {}", i,
-                        tokens, image.first_token, free_from, prompt_length);
+            return fail(ErrorCode::kInvalidArgument,
+                        "image {} takes {} tokens from position {}, expected a place inside {} .. {}", i, tokens,
+                        image.first_token, free_from, prompt_length);
         }
         free_from = end;
     }
@@ -89,9 +91,10 @@ Status check_request(const TokenRequest& request, const Model& model, const Requ
     const int64_t tokens = static_cast<int64_t>(request.prompt_token_ids.size()) + output_max - 1;
     const int64_t blocks = (tokens + bounds.block_tokens - 1) / bounds.block_tokens;
     if (blocks > bounds.block_count) {
-        return fail(ErrorCode::kInvalidArgument,
-                    "{} prompt tokens and up to {} output tokens need {} cache blocks of {} tokens, expected at most {} (the cache)",
-                    request.prompt_token_ids.size(), output_max, blocks, bounds.block_tokens, bounds.block_count);
+        return fail(
+            ErrorCode::kInvalidArgument,
+            "{} prompt tokens and up to {} output tokens need {} cache blocks of {} tokens, expected at most {} (the cache)",
+            request.prompt_token_ids.size(), output_max, blocks, bounds.block_tokens, bounds.block_count);
     }
     return {};
 }

@@ -11,14 +11,14 @@ namespace di {
 
 // One row to draw a token from. Everything a draw depends on is here: nothing else in the process can change it.
 struct SampleRow {
-    std::span<const float> logits;        // [vocab] as the model gave them
-    double temperature = 1.0;             // below kGreedyTemperature: arg-max, filters off
+    std::span<const float> logits;  // [vocab] as the model gave them
+    double temperature = 1.0;       // below kGreedyTemperature: arg-max, filters off
     double top_p = 1.0;
     int32_t top_k = -1;
     uint64_t seed = 0;
-    int64_t index = 0;                    // place of the new token in prompt + output
+    int64_t index = 0;                      // place of the new token in prompt + output
     std::span<const int32_t> banned_ids{};  // never drawn; may hold an id twice
-    int32_t forced_id = -1;               // >= 0: this token, whatever the logits say
+    int32_t forced_id = -1;                 // >= 0: this token, whatever the logits say
 };
 
 struct SampledToken {
@@ -44,7 +44,7 @@ class Sampler {
     void order_next(std::span<const float> logits, int64_t begin, int64_t end);
     [[nodiscard]] int32_t draw(const SampleRow& row, std::span<const int32_t> ids) const;
 
-    std::vector<int32_t> ids_;       // candidates of the row
+    std::vector<int32_t> ids_;        // candidates of the row
     std::vector<uint8_t> is_banned_;  // [vocab], all 0 between calls
 };
 

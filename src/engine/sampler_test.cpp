@@ -81,7 +81,8 @@ TEST(Sampler, DrawFollowsTheGumbelRule) {
         int32_t best = -1;
         float best_score = 0.0F;
         for (int32_t id = 0; id < 40; ++id) {  // without pruning
-            const auto words = philox({.seed = 99, .index = static_cast<uint64_t>(index), .group = static_cast<uint32_t>(id / 4)});
+            const auto words =
+                philox({.seed = 99, .index = static_cast<uint64_t>(index), .group = static_cast<uint32_t>(id / 4)});
             const float score = logits[static_cast<size_t>(id)] / 0.7F + gumbel_noise(words[static_cast<size_t>(id % 4)]);
             if (best < 0 || score > best_score) {
                 best = id;
@@ -104,8 +105,8 @@ TEST(Sampler, FrequenciesAreTheSoftmaxAtTheTemperature) {
         const double total = std::accumulate(expected.begin(), expected.end(), 0.0);
         std::vector<int64_t> seen(8, 0);
         for (int64_t draw = 0; draw < kDraws; ++draw) {
-            const auto token =
-                sampler.sample({.logits = logits, .temperature = temperature, .seed = static_cast<uint64_t>(draw % 7), .index = draw});
+            const auto token = sampler.sample(
+                {.logits = logits, .temperature = temperature, .seed = static_cast<uint64_t>(draw % 7), .index = draw});
             ++seen[static_cast<size_t>(token->id)];
         }
         double chi_square = 0.0;
@@ -215,7 +216,8 @@ TEST(Sampler, HugeLogitsAndExtremeTemperaturesStayNumbers) {
     Sampler sampler(4);
     for (const double temperature : {0.0, 1e-7, 1e-5, 1.0, 1e30, 1e300}) {
         for (const double top_p : {1.0, 0.5}) {
-            const auto token = sampler.sample({.logits = logits, .temperature = temperature, .top_p = top_p, .seed = 1, .index = 2});
+            const auto token =
+                sampler.sample({.logits = logits, .temperature = temperature, .top_p = top_p, .seed = 1, .index = 2});
             ASSERT_TRUE(token);
             EXPECT_FALSE(std::isnan(token->logprob));
             if (temperature <= 1e-5) {

@@ -13,7 +13,8 @@ Status check_ids(const char* field, const std::vector<int32_t>& ids, int32_t lea
     }
     for (size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] < least || ids[i] >= vocab_size) {
-            return fail(ErrorCode::kInvalidArgument, "{}[{}] is {}, expected {} .. {}", field, i, ids[i], least, vocab_size - 1);
+            return fail(ErrorCode::kInvalidArgument, "{}[{}] is {}, expected {} .. {}", field, i, ids[i], least,
+                        vocab_size - 1);
         }
     }
     return {};

@@ -31,14 +31,14 @@ struct SequenceTimes {
 // its whole length.
 struct Sequence {
     uint64_t request_id = 0;
-    int64_t arrival_index = 0;         // records of a step come in this order
+    int64_t arrival_index = 0;  // records of a step come in this order
     SamplingParams sampling;
-    uint64_t seed = 0;                 // the request's, or a random one
-    std::vector<int32_t> tokens;       // prompt, then output
+    uint64_t seed = 0;            // the request's, or a random one
+    std::vector<int32_t> tokens;  // prompt, then output
     int32_t prompt_length = 0;
-    int32_t length_max = 0;            // prompt + output, by max_tokens and the context
-    int32_t cached = 0;                // tokens that the model has seen
-    std::vector<SequenceImage> images;  // by ascending first_token, spans apart
+    int32_t length_max = 0;              // prompt + output, by max_tokens and the context
+    int32_t cached = 0;                  // tokens that the model has seen
+    std::vector<SequenceImage> images;   // by ascending first_token, spans apart
     std::vector<int32_t> end_token_ids;  // what ends the request
     int32_t state_slot = -1;
     std::vector<int32_t> block_table;

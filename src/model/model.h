@@ -26,11 +26,11 @@ struct ModelOptions {
     KvQuant kv_quant = KvQuant::kReference;
     ActQuant act_quant = ActQuant::kNone;
     Replay replay = Replay::kOff;
-    int32_t replay_keep = 0;      // 0: window + backtrack; smaller is an error
-    int32_t rows_max = 0;         // rows of a step
-    int32_t logit_rows_max = 0;   // rows with logits of a step
+    int32_t replay_keep = 0;     // 0: window + backtrack; smaller is an error
+    int32_t rows_max = 0;        // rows of a step
+    int32_t logit_rows_max = 0;  // rows with logits of a step
     int32_t sequences_max = 0;
-    int32_t context_max = 0;      // longest sequence in tokens
+    int32_t context_max = 0;             // longest sequence in tokens
     std::vector<int32_t> token_classes;  // [vocab] Engram class of every id; empty without Engram
 };
 

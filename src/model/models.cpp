@@ -18,7 +18,8 @@ struct Family {
 };
 
 int64_t v41_workspace(const ModelConfig& config, const ModelOptions& options, DType activation_dtype) {
-    return v41::make_workspace(config, options, activation_dtype, nullptr).bytes + v41::vision_workspace_bytes(config, activation_dtype);
+    return v41::make_workspace(config, options, activation_dtype, nullptr).bytes +
+           v41::vision_workspace_bytes(config, activation_dtype);
 }
 
 constexpr std::array kFamilies{
@@ -31,12 +32,14 @@ Result<const Family*> find_family(const std::string& architecture) {
             return &family;
         }
     }
-    return fail(ErrorCode::kUnsupported, "architecture {} is not known, expected {}", architecture, kFamilies.front().architecture);
+    return fail(ErrorCode::kUnsupported, "architecture {} is not known, expected {}", architecture,
+                kFamilies.front().architecture);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> create_model(const ModelConfig& config, const Checkpoint& checkpoint, Backend& backend, const ModelOptions& options) {
+Result<std::unique_ptr<Model>> create_model(const ModelConfig& config, const Checkpoint& checkpoint, Backend& backend,
+                                            const ModelOptions& options) {
     DI_TRY(const Family* family, find_family(config.architecture));
     return family->create(config, checkpoint, backend, options);
 }

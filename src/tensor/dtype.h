@@ -10,9 +10,9 @@ enum class DType : uint8_t {
     kF32,
     kBF16,
     kF16,
-    kF8E4M3,   // OCP FP8 E4M3FN: no infinity, 0x7F and 0xFF are NaN, largest 448
-    kF8E8M0,   // power-of-two scale: 2^(byte - 127), 255 is NaN
-    kF4E2M1,   // packed, even element in the low nibble: 0 .5 1 1.5 2 3 4 6, bit 3 = sign
+    kF8E4M3,  // OCP FP8 E4M3FN: no infinity, 0x7F and 0xFF are NaN, largest 448
+    kF8E8M0,  // power-of-two scale: 2^(byte - 127), 255 is NaN
+    kF4E2M1,  // packed, even element in the low nibble: 0 .5 1 1.5 2 3 4 6, bit 3 = sign
     kU8,
     kI8,
     kI16,

@@ -43,9 +43,7 @@ void put_nibble(uint8_t* data, size_t index, uint8_t code) {
     byte = index % 2 == 0 ? static_cast<uint8_t>((byte & 0xf0) | code) : static_cast<uint8_t>((byte & 0x0f) | (code << 4));
 }
 
-uint8_t get_nibble(const uint8_t* data, size_t index) {
-    return index % 2 == 0 ? data[index / 2] & 0x0f : data[index / 2] >> 4;
-}
+uint8_t get_nibble(const uint8_t* data, size_t index) { return index % 2 == 0 ? data[index / 2] & 0x0f : data[index / 2] >> 4; }
 
 // Group size and the floors below are those of section 3.1 of the format notes:
 // they keep all-zero groups at a finite scale.

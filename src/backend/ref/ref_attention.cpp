@@ -197,7 +197,8 @@ void RefBackend::index_select(const IndexSelectArgs& args) {
         const std::vector<int32_t> ids = scored_rows(args, row);
         for (const int32_t id : ids) {
             const CachePlace place = place_of(args.keys, args.block_tables, sequence, id);
-            dequantise_row(args.keys.format, args.keys.data(place.block, place.row), args.keys.scale(place.block, place.row), key);
+            dequantise_row(args.keys.format, args.keys.data(place.block, place.row), args.keys.scale(place.block, place.row),
+                           key);
             double sum = 0.0;
             for (int64_t head = 0; head < heads; ++head) {
                 const double d = dot({args.query.row<float>(row) + head * dim, size}, key);

@@ -142,7 +142,8 @@ void RefBackend::rms_norm(const RmsNormArgs& args) {
         const float* x = args.input.row<float>(row);
         float* y = args.output.row<float>(row);
         const std::span<const float> values{x, static_cast<size_t>(dim)};
-        const double factor = 1.0 / std::sqrt(dot(values, values) / static_cast<double>(dim) + static_cast<double>(args.epsilon));
+        const double factor =
+            1.0 / std::sqrt(dot(values, values) / static_cast<double>(dim) + static_cast<double>(args.epsilon));
         for (int64_t i = 0; i < dim; ++i) {
             const double weight = static_cast<double>(vector_element(args.weight, i));
             y[i] = stored(static_cast<float>(weight * static_cast<double>(x[i]) * factor));

@@ -56,18 +56,21 @@ void RefBackend::hyper_mixes(const HyperMixesArgs& args) {
     for (int64_t row = 0; row < args.streams.rows(); ++row) {
         const std::span<const float> x{args.streams.row<float>(row), static_cast<size_t>(width)};
         const double factor = 1.0 / std::sqrt(dot(x, x) / static_cast<double>(width) + static_cast<double>(args.norm_epsilon));
-        std::array<double, kStreamsMax * (kStreamsMax + 2)> z{};
+        std::array<double, kStreamsMax*(kStreamsMax + 2)> z{};
         for (int64_t k = 0; k < count; ++k) {
             const double m = dot(x, {args.fn.row<float>(k), x.size()}) * factor;
             const int segment = k < s ? 0 : k < 2 * s ? 1 : 2;
-            z[static_cast<size_t>(k)] = m * static_cast<double>(scale[segment]) + static_cast<double>(args.base.ptr<float>()[k]);
+            z[static_cast<size_t>(k)] =
+                m * static_cast<double>(scale[segment]) + static_cast<double>(args.base.ptr<float>()[k]);
         }
         for (int64_t i = 0; i < s; ++i) {
-            args.pre.row<float>(row)[i] = static_cast<float>(sigmoid_of(z[static_cast<size_t>(i)]) + static_cast<double>(args.hc_epsilon));
+            args.pre.row<float>(row)[i] =
+                static_cast<float>(sigmoid_of(z[static_cast<size_t>(i)]) + static_cast<double>(args.hc_epsilon));
             args.post.row<float>(row)[i] = static_cast<float>(2.0 * sigmoid_of(z[static_cast<size_t>(s + i)]));
         }
         sinkhorn(z.data() + 2 * s, s, args.iterations, static_cast<double>(args.hc_epsilon));
-        std::transform(z.begin() + 2 * s, z.begin() + count, args.comb.row<float>(row), [](double c) { return static_cast<float>(c); });
+        std::transform(z.begin() + 2 * s, z.begin() + count, args.comb.row<float>(row),
+                       [](double c) { return static_cast<float>(c); });
     }
 }
 
@@ -150,7 +153,8 @@ void RefBackend::engram_mix(const EngramMixArgs& args) {
                 sum += static_cast<double>(h[i]) * weight * static_cast<double>(key[i]);
             }
             const auto epsilon = static_cast<double>(args.epsilon);
-            const double d = sum / std::sqrt(h_mean + epsilon) / std::sqrt(key_mean + epsilon) / std::sqrt(static_cast<double>(dim));
+            const double d =
+                sum / std::sqrt(h_mean + epsilon) / std::sqrt(key_mean + epsilon) / std::sqrt(static_cast<double>(dim));
             const double gate = sigmoid_of(std::copysign(std::sqrt(std::max(std::fabs(d), 1e-6)), d));
             for (int64_t i = 0; i < dim; ++i) {
                 h[i] = stored(static_cast<float>(static_cast<double>(h[i]) + gate * static_cast<double>(value[i])));

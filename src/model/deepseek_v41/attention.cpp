@@ -27,26 +27,26 @@ void DeepseekV41::attention(const LayerView& view, const Rows& rows, const Tenso
         select(view, rows, normed);
     }
     const bool compressed = ratio > 0;
-    backend_.sparse_attention(
-        {.query = query,
-         .local = scratch_view(window_format(options_), config_.head_dim, n, space_.local_rows.data),
-         .ring = view.ring,
-         .sequence = rows.sequence,
-         .window_first = rows.window_first,
-         .window_last = rows.window_last,
-         .state_slots = upload(plan_.state_slots),
-         .local_position = rows.local_position,
-         .local_row = rows.local_row,
-         .compressed = compressed ? block_part(config_.kv_source(view.id), "kv") : CacheView{},
-         .block_tables = upload(plan_.block_tables).as_rows(plan_.block_columns),
-         .selected = compressed ? space_.selected.head(n) : Tensor{},
-         .sink = p.sink,
-         .output = context,
-         .scale = 1.0F / std::sqrt(static_cast<float>(config_.head_dim))});
+    backend_.sparse_attention({.query = query,
+                               .local = scratch_view(window_format(options_), config_.head_dim, n, space_.local_rows.data),
+                               .ring = view.ring,
+                               .sequence = rows.sequence,
+                               .window_first = rows.window_first,
+                               .window_last = rows.window_last,
+                               .state_slots = upload(plan_.state_slots),
+                               .local_position = rows.local_position,
+                               .local_row = rows.local_row,
+                               .compressed = compressed ? block_part(config_.kv_source(view.id), "kv") : CacheView{},
+                               .block_tables = upload(plan_.block_tables).as_rows(plan_.block_columns),
+                               .selected = compressed ? space_.selected.head(n) : Tensor{},
+                               .sink = p.sink,
+                               .output = context,
+                               .scale = 1.0F / std::sqrt(static_cast<float>(config_.head_dim))});
     // The value is the key, rotation included: turn the sum back by the query's own position.
     backend_.rope({.x = context, .positions = rows.positions, .frequencies = view.frequencies, .inverse = true});
     const Tensor grouped = space_.grouped.head(n);
-    backend_.linear({.input = context.as({n, width}), .weight = p.o_a, .bias = {}, .output = grouped, .groups = config_.o_groups});
+    backend_.linear(
+        {.input = context.as({n, width}), .weight = p.o_a, .bias = {}, .output = grouped, .groups = config_.o_groups});
     linear(grouped, p.o_b, space_.output.head(n));
     probe("attn.out", view.id, space_.output.head(n));
     store_window(view, rows);
@@ -89,8 +89,10 @@ void DeepseekV41::compress(const LayerView& view, const Tensor& normed) {
     }
     if (config_.is_kv_source(view.id) && ratio > 1) {
         const Tensor both = space_.value_score.head(n);
-        backend_.linear({.input = normed, .weight = p.value, .bias = {}, .output = both.columns(0, dim), .round_output = false});
-        backend_.linear({.input = normed, .weight = p.gate, .bias = {}, .output = both.columns(dim, dim), .round_output = false});
+        backend_.linear(
+            {.input = normed, .weight = p.value, .bias = {}, .output = both.columns(0, dim), .round_output = false});
+        backend_.linear(
+            {.input = normed, .weight = p.gate, .bias = {}, .output = both.columns(dim, dim), .round_output = false});
         const CacheView partial = state_part(view.id, "partial");
         if (groups.groups() > 0) {
             backend_.compress({.value_score = both,
@@ -118,7 +120,8 @@ void DeepseekV41::compress(const LayerView& view, const Tensor& normed) {
         probe("attn.compressor.latent", view.id, latent);
         const Tensor rows = space_.compressed.head(groups.groups());
         backend_.copy_rows({.source = latent, .source_rows = {}, .target = rows, .target_rows = {}});
-        backend_.rope({.x = rows.as({groups.groups(), 1, dim}), .positions = upload(groups.position), .frequencies = view.frequencies});
+        backend_.rope(
+            {.x = rows.as({groups.groups(), 1, dim}), .positions = upload(groups.position), .frequencies = view.frequencies});
         probe("attn.compressed_kv", view.id, rows);
         backend_.store_rows({.input = rows,
                              .cache = block_part(view.id, "kv"),
@@ -135,7 +138,9 @@ void DeepseekV41::index_keys(const LayerView& view, const GroupSet& groups) {
     const Tensor keys = space_.index_key.head(count);
     linear(space_.latent.head(count), p.key, keys);
     rms_norm(keys, p.key_norm);
-    backend_.rope({.x = keys.as({count, 1, config_.index_head_dim}), .positions = upload(groups.position), .frequencies = view.frequencies});
+    backend_.rope({.x = keys.as({count, 1, config_.index_head_dim}),
+                   .positions = upload(groups.position),
+                   .frequencies = view.frequencies});
     probe("attn.indexer.keys", view.id, keys);
     backend_.store_rows({.input = keys,
                          .cache = block_part(view.id, "index_k"),

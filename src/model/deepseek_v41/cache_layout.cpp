@@ -26,7 +26,8 @@ void add_kv_part(CacheGeometry& geometry, int32_t layer, int64_t ratio, int64_t 
 
 // All data sections of the page first, then all scales.
 void add_index_part(CacheGeometry& geometry, int32_t layer, int64_t ratio, int64_t dim, RowFormat format) {
-    BlockPart part{.name = fmt::format("layers.{}.index_k", layer), .layer = layer, .ratio = ratio, .dim = dim, .format = format};
+    BlockPart part{
+        .name = fmt::format("layers.{}.index_k", layer), .layer = layer, .ratio = ratio, .dim = dim, .format = format};
     const int64_t rows = geometry.block_tokens / ratio;
     part.offset = round_up(geometry.block_bytes, kPartAlignment);
     part.data_stride = row_data_bytes(format, dim);
@@ -77,19 +78,30 @@ CacheGeometry make_geometry(const ModelConfig& config, const ModelOptions& optio
     const int32_t split = config.split_layer();
     const int64_t ring = config.sliding_window + geometry.backtrack_tokens;
     for (int32_t layer = 0; layer < config.layer_count; ++layer) {
-        add_state_part(geometry, {.name = fmt::format("layers.{}.window", layer), .layer = layer, .tokens = ring, .dim = config.head_dim,
-                                  .format = window_format(options), .is_stored = split < 0 || layer < split});
+        add_state_part(geometry, {.name = fmt::format("layers.{}.window", layer),
+                                  .layer = layer,
+                                  .tokens = ring,
+                                  .dim = config.head_dim,
+                                  .format = window_format(options),
+                                  .is_stored = split < 0 || layer < split});
     }
     for (const int32_t layer : config.kv_source_layer_ids) {
         if (config.ratio(layer) > 1) {
             const int64_t tokens = config.ratio(layer) + geometry.backtrack_tokens - 1;
-            add_state_part(geometry, {.name = fmt::format("layers.{}.partial", layer), .layer = layer, .tokens = tokens,
-                                      .dim = 2 * config.head_dim, .format = RowFormat::kF32});
+            add_state_part(geometry, {.name = fmt::format("layers.{}.partial", layer),
+                                      .layer = layer,
+                                      .tokens = tokens,
+                                      .dim = 2 * config.head_dim,
+                                      .format = RowFormat::kF32});
         }
     }
     for (int32_t stage = 0; stage < config.draft.stage_count; ++stage) {
-        add_state_part(geometry, {.name = fmt::format("mtp.{}.window", stage), .layer = config.layer_count + stage, .tokens = ring,
-                                  .dim = config.head_dim, .format = window_format(options), .is_stored = false});
+        add_state_part(geometry, {.name = fmt::format("mtp.{}.window", stage),
+                                  .layer = config.layer_count + stage,
+                                  .tokens = ring,
+                                  .dim = config.head_dim,
+                                  .format = window_format(options),
+                                  .is_stored = false});
     }
     geometry.state_bytes = round_up(geometry.state_bytes, kPartAlignment);
     return geometry;

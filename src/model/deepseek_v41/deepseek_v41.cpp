@@ -24,14 +24,16 @@ Status check_options(const ModelConfig& config, const ModelOptions& options) {
         }
         const int64_t classes = *std::max_element(options.token_classes.begin(), options.token_classes.end()) + int64_t{1};
         if (classes != config.engram.compressed_vocab_size) {
-            return fail(ErrorCode::kInvalidFile, "the tokenizer gives {} Engram classes, config.json says engram_compressed_vocab_size {}",
-                        classes, config.engram.compressed_vocab_size);
+            return fail(ErrorCode::kInvalidFile,
+                        "the tokenizer gives {} Engram classes, config.json says engram_compressed_vocab_size {}", classes,
+                        config.engram.compressed_vocab_size);
         }
     }
     const bool chooses_keep = options.replay == Replay::kMask || options.replay == Replay::kCompact;
     const int64_t keep_min = config.sliding_window + make_geometry(config, options).backtrack_tokens;
     if (chooses_keep && options.replay_keep != 0 && options.replay_keep < keep_min) {
-        return fail(ErrorCode::kInvalidArgument, "replay must keep at least {} tokens (window + rollback), not {}", keep_min, options.replay_keep);
+        return fail(ErrorCode::kInvalidArgument, "replay must keep at least {} tokens (window + rollback), not {}", keep_min,
+                    options.replay_keep);
     }
     return {};
 }
@@ -49,7 +51,8 @@ Result<std::unique_ptr<Model>> DeepseekV41::create(const ModelConfig& config, co
     const int64_t bytes = make_workspace(config, options, backend.activation_dtype(), nullptr).bytes;
     model->memory_ = backend.allocate(bytes);
     if (model->memory_ == nullptr) {
-        return fail(ErrorCode::kOutOfMemory, "no memory for {} bytes of activations; lower --max-num-batched-tokens ({})", bytes, options.rows_max);
+        return fail(ErrorCode::kOutOfMemory, "no memory for {} bytes of activations; lower --max-num-batched-tokens ({})",
+                    bytes, options.rows_max);
     }
     model->space_ = make_workspace(config, options, backend.activation_dtype(), model->memory_);
     const Tensor& first = model->space_.pre_first;
@@ -76,7 +79,8 @@ DeepseekV41::DeepseekV41(const ModelConfig& config, const Checkpoint& checkpoint
       yarn_values_(yarn_frequencies(config)),
       base_frequencies_(place_frequencies(base_values_, base_values_.data())),
       yarn_frequencies_(place_frequencies(yarn_values_, yarn_values_.data())) {
-    const int64_t rows = std::max<int64_t>({options.rows_max, int64_t{options.sequences_max} * config.draft.block_size, config.hc_mult});
+    const int64_t rows =
+        std::max<int64_t>({options.rows_max, int64_t{options.sequences_max} * config.draft.block_size, config.hc_mult});
     zeros_.assign(static_cast<size_t>(rows), 0);
     row_numbers_.resize(static_cast<size_t>(rows));
     std::iota(row_numbers_.begin(), row_numbers_.end(), 0);

@@ -15,8 +15,8 @@ namespace di::v41 {
 
 class DeepseekV41 final : public Model {
   public:
-    [[nodiscard]] static Result<std::unique_ptr<Model>> create(const ModelConfig& config, const Checkpoint& checkpoint, Backend& backend,
-                                                               const ModelOptions& options);
+    [[nodiscard]] static Result<std::unique_ptr<Model>> create(const ModelConfig& config, const Checkpoint& checkpoint,
+                                                               Backend& backend, const ModelOptions& options);
     ~DeepseekV41() override;
     DeepseekV41(const DeepseekV41&) = delete;
     DeepseekV41& operator=(const DeepseekV41&) = delete;
@@ -42,9 +42,9 @@ class DeepseekV41 final : public Model {
     // A run of layers over one set of rows: what stays the same from layer to layer, on the device.
     struct Rows {
         const RowSet* set = nullptr;
-        Tensor streams;     // [rows, s, d]
-        Tensor pre;         // [rows, s] f32: collapse weights, from the sub-block before
-        Tensor positions;   // [rows] i32, and so on as in RowSet
+        Tensor streams;    // [rows, s, d]
+        Tensor pre;        // [rows, s] f32: collapse weights, from the sub-block before
+        Tensor positions;  // [rows] i32, and so on as in RowSet
         Tensor sequence;
         Tensor window_first;
         Tensor window_last;
@@ -59,7 +59,7 @@ class DeepseekV41 final : public Model {
     };
     struct LayerView {
         const LayerParameters& parameters;
-        int32_t id;              // layer number; config.layer_count + i for draft stage i
+        int32_t id;  // layer number; config.layer_count + i for draft stage i
         const Tensor& frequencies;
         CacheView ring;
         int64_t experts_per_token;
@@ -73,7 +73,8 @@ class DeepseekV41 final : public Model {
     void layer(int32_t layer, const Batch& batch, Rows& rows);
     void block(const LayerView& view, Rows& rows, const Tensor& normed);
     void feed_forward(const LayerView& view, const Rows& rows);
-    [[nodiscard]] Tensor collapse(const LayerView& view, const Rows& rows, const Tensor& pre, const Tensor& norm, std::string_view name);
+    [[nodiscard]] Tensor collapse(const LayerView& view, const Rows& rows, const Tensor& pre, const Tensor& norm,
+                                  std::string_view name);
     void mixes(const LayerView& view, const HyperParameters& hyper, const Rows& rows, const Tensor& pre, std::string_view name);
     [[nodiscard]] Tensor drop_rows(Rows& rows, const Tensor& normed);
     [[nodiscard]] Tensor head(const Rows& rows);
@@ -115,11 +116,11 @@ class DeepseekV41 final : public Model {
     StepPlan plan_;
     RowSet draft_rows_;
     CacheMemory cache_;
-    std::vector<int64_t> engram_ids_;  // [rows, rows per token]
+    std::vector<int64_t> engram_ids_;           // [rows, rows per token]
     std::vector<int32_t> zeros_, row_numbers_;  // [rows_max] 0, 0, ... and 0, 1, ...
-    std::vector<int32_t> visible_;  // [rows]
-    std::vector<int32_t> stream_rows_;  // [image rows * s]
-    std::vector<int32_t> draft_ids_;    // [draft rows]
+    std::vector<int32_t> visible_;              // [rows]
+    std::vector<int32_t> stream_rows_;          // [image rows * s]
+    std::vector<int32_t> draft_ids_;            // [draft rows]
     std::vector<int64_t> previous_ids_;
     int32_t draft_depth_ = 0;
     int32_t draft_sequences_ = 0;

@@ -20,8 +20,10 @@ void DeepseekV41::draft_context(const Rows& rows) {
 }
 
 void DeepseekV41::draft_begin(const DraftBatch& batch) {
-    DI_CHECK(batch.depth >= 1 && batch.depth <= config_.draft.block_size, "a drafting round is deeper than the draft model allows");
-    DI_CHECK(static_cast<int32_t>(batch.sequences.size()) <= options_.sequences_max, "a drafting round has more sequences than the model was made for");
+    DI_CHECK(batch.depth >= 1 && batch.depth <= config_.draft.block_size,
+             "a drafting round is deeper than the draft model allows");
+    DI_CHECK(static_cast<int32_t>(batch.sequences.size()) <= options_.sequences_max,
+             "a drafting round has more sequences than the model was made for");
     cache_ = batch.cache;
     draft_depth_ = batch.depth;
     draft_sequences_ = static_cast<int32_t>(batch.sequences.size());
@@ -54,7 +56,8 @@ void DeepseekV41::draft_begin(const DraftBatch& batch) {
     const Tensor normed = space_.normed.head(rows.count());
     backend_.hyper_collapse({.streams = rows.streams, .pre = rows.pre, .collapsed = hidden});
     probe("draft.hidden_raw", config_.layer_count, hidden);
-    backend_.rms_norm({.input = hidden, .weight = parameters_.draft.output_norm, .output = normed, .epsilon = config_.rms_norm_eps});
+    backend_.rms_norm(
+        {.input = hidden, .weight = parameters_.draft.output_norm, .output = normed, .epsilon = config_.rms_norm_eps});
     probe("draft.hidden_normed", config_.layer_count, normed);
     const Tensor base = space_.draft_base.head(rows.count());
     backend_.linear({.input = normed, .weight = parameters_.head, .bias = {}, .output = base, .round_output = false});
@@ -76,10 +79,15 @@ Model::DraftStep DeepseekV41::draft_step(int32_t depth, std::span<const int32_t>
     const Tensor markov = features.columns(config_.hidden_size, config_.draft.markov_rank);
     const Tensor logits = space_.draft_logits.head(n);
     const Tensor confidence = space_.draft_confidence.head(n);
-    backend_.copy_rows({.source = space_.draft_hidden, .source_rows = sources, .target = features.columns(0, config_.hidden_size), .target_rows = {}});
-    backend_.gather_rows({.table = p.markov_embed, .ids = backend_.upload({previous_ids_.data(), DType::kI64, {n, 1}}), .output = markov});
+    backend_.copy_rows({.source = space_.draft_hidden,
+                        .source_rows = sources,
+                        .target = features.columns(0, config_.hidden_size),
+                        .target_rows = {}});
+    backend_.gather_rows(
+        {.table = p.markov_embed, .ids = backend_.upload({previous_ids_.data(), DType::kI64, {n, 1}}), .output = markov});
     backend_.copy_rows({.source = space_.draft_base, .source_rows = sources, .target = logits, .target_rows = {}});
-    backend_.linear({.input = markov, .weight = p.markov_head, .bias = {}, .output = logits, .round_output = false, .accumulate = true});
+    backend_.linear(
+        {.input = markov, .weight = p.markov_head, .bias = {}, .output = logits, .round_output = false, .accumulate = true});
     backend_.linear({.input = features, .weight = p.confidence, .bias = {}, .output = confidence, .round_output = false});
     probe("draft.confidence_logit", depth, confidence);
     backend_.sigmoid({.x = confidence, .limit = 60.0F});

@@ -111,7 +111,8 @@ std::vector<EngramHash> engram_hashes(const EngramConfig& config) {
             hash.offsets.push_back(offset);
             offset += prime;
         }
-        hash.multipliers = multipliers_of(config.layer_ids[static_cast<size_t>(i)], config.max_ngram_size, config.compressed_vocab_size);
+        hash.multipliers =
+            multipliers_of(config.layer_ids[static_cast<size_t>(i)], config.max_ngram_size, config.compressed_vocab_size);
         hashes.push_back(std::move(hash));
     }
     return hashes;
@@ -131,8 +132,8 @@ void engram_rows(const EngramHash& hash, std::span<const int32_t> classes, std::
     }
 }
 
-void engram_step_rows(const EngramHash& hash, const EngramConfig& config, std::span<const int32_t> token_classes, const Batch& batch,
-                      std::vector<int64_t>& rows) {
+void engram_step_rows(const EngramHash& hash, const EngramConfig& config, std::span<const int32_t> token_classes,
+                      const Batch& batch, std::vector<int64_t>& rows) {
     const auto per_token = static_cast<size_t>(config.rows_per_token());
     rows.resize(batch.token_ids.size() * per_token);
     std::vector<int32_t> classes(static_cast<size_t>(config.max_ngram_size));

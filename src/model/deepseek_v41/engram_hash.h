@@ -27,7 +27,7 @@ void engram_rows(const EngramHash& hash, std::span<const int32_t> classes, std::
 
 // The same for all rows of a step: [batch rows, (max_ngram - 1) * heads]. A text token looks back until the start of its sequence or
 // an image; from there on it sees the pad class. `token_classes` is the class of every id.
-void engram_step_rows(const EngramHash& hash, const EngramConfig& config, std::span<const int32_t> token_classes, const Batch& batch,
-                      std::vector<int64_t>& rows);
+void engram_step_rows(const EngramHash& hash, const EngramConfig& config, std::span<const int32_t> token_classes,
+                      const Batch& batch, std::vector<int64_t>& rows);
 
 }  // namespace di::v41

@@ -23,14 +23,17 @@ nlohmann::json flash_fixture() { return nlohmann::json::parse(read_fixture(DI_TE
 
 // Rows of one sequence cut into steps of at most `chunk` tokens.
 std::vector<std::vector<int64_t>> rows_of(const EngramHash& hash, const EngramConfig& config, const std::vector<int32_t>& ids,
-                                          const std::vector<uint8_t>& is_image, const std::vector<int32_t>& classes, size_t chunk) {
+                                          const std::vector<uint8_t>& is_image, const std::vector<int32_t>& classes,
+                                          size_t chunk) {
     std::vector<std::vector<int64_t>> all;
     const auto width = static_cast<size_t>(config.rows_per_token());
     for (size_t first = 0; first < ids.size(); first += chunk) {
         const size_t count = std::min(chunk, ids.size() - first);
         Batch batch;
-        batch.token_ids.assign(ids.begin() + static_cast<std::ptrdiff_t>(first), ids.begin() + static_cast<std::ptrdiff_t>(first + count));
-        batch.is_image.assign(is_image.begin() + static_cast<std::ptrdiff_t>(first), is_image.begin() + static_cast<std::ptrdiff_t>(first + count));
+        batch.token_ids.assign(ids.begin() + static_cast<std::ptrdiff_t>(first),
+                               ids.begin() + static_cast<std::ptrdiff_t>(first + count));
+        batch.is_image.assign(is_image.begin() + static_cast<std::ptrdiff_t>(first),
+                              is_image.begin() + static_cast<std::ptrdiff_t>(first + count));
         SequenceRows& sequence = batch.sequences.emplace_back();
         sequence.row_count = static_cast<int32_t>(count);
         for (size_t i = first < 3 ? 0 : first - 3; i < first; ++i) {
@@ -39,7 +42,8 @@ std::vector<std::vector<int64_t>> rows_of(const EngramHash& hash, const EngramCo
         std::vector<int64_t> rows;
         engram_step_rows(hash, config, classes, batch, rows);
         for (size_t row = 0; row < count; ++row) {
-            all.emplace_back(rows.begin() + static_cast<std::ptrdiff_t>(row * width), rows.begin() + static_cast<std::ptrdiff_t>((row + 1) * width));
+            all.emplace_back(rows.begin() + static_cast<std::ptrdiff_t>(row * width),
+                             rows.begin() + static_cast<std::ptrdiff_t>((row + 1) * width));
         }
     }
     return all;
@@ -63,14 +67,16 @@ TEST(EngramHash, RowsOfTextsAlsoWhenCutIntoSteps) {
     const nlohmann::json flash = flash_fixture();
     const EngramConfig config = flash_config();
     const std::vector<EngramHash> hashes = engram_hashes(config);
-    const std::vector<int64_t> map = SafetensorsFixture(DI_TEST_DATA "/units/engram_token_map.safetensors").at("token_map").integers();
+    const std::vector<int64_t> map =
+        SafetensorsFixture(DI_TEST_DATA "/units/engram_token_map.safetensors").at("token_map").integers();
     const std::vector<int32_t> classes(map.begin(), map.end());
     for (const nlohmann::json& text : flash["cases"]) {
         const auto ids = text["ids"].get<std::vector<int32_t>>();
         for (size_t layer = 0; layer < hashes.size(); ++layer) {
             const auto want = text["hash_ids"][layer].get<std::vector<std::vector<int64_t>>>();
             for (const size_t chunk : {size_t{1}, size_t{2}, size_t{5}, ids.size()}) {
-                EXPECT_EQ(rows_of(hashes[layer], config, ids, std::vector<uint8_t>(ids.size(), 0), classes, chunk), want) << chunk;
+                EXPECT_EQ(rows_of(hashes[layer], config, ids, std::vector<uint8_t>(ids.size(), 0), classes, chunk), want)
+                    << chunk;
             }
         }
     }
@@ -80,7 +86,8 @@ TEST(EngramHash, TextBehindAnImageDoesNotLookIntoIt) {
     const nlohmann::json flash = flash_fixture()["image_mask_case"];
     const EngramConfig config = flash_config();
     const std::vector<EngramHash> hashes = engram_hashes(config);
-    const std::vector<int64_t> map = SafetensorsFixture(DI_TEST_DATA "/units/engram_token_map.safetensors").at("token_map").integers();
+    const std::vector<int64_t> map =
+        SafetensorsFixture(DI_TEST_DATA "/units/engram_token_map.safetensors").at("token_map").integers();
     const std::vector<int32_t> classes(map.begin(), map.end());
     const auto ids = flash["ids"].get<std::vector<int32_t>>();
     std::vector<uint8_t> is_image;
@@ -104,9 +111,10 @@ TEST(EngramHash, GivesThePublishedRows) {
     const std::vector<EngramHash> hashes = engram_hashes(flash_config());
     std::vector<int64_t> rows(24);
     engram_rows(hashes[0], std::vector<int32_t>{10, 20, 30, 40}, rows);
-    EXPECT_EQ(rows, (std::vector<int64_t>{10250667,  16051853,  42761335,  48437066,  64953759,  91793642,  97213675,  124972355,
-                                          130904169, 147647512, 174479789, 176217609, 193213014, 209711443, 226459680, 248375762,
-                                          266647502, 284737834, 292200621, 319934002, 327756510, 339491046, 365830131, 381142068}));
+    EXPECT_EQ(rows,
+              (std::vector<int64_t>{10250667,  16051853,  42761335,  48437066,  64953759,  91793642,  97213675,  124972355,
+                                    130904169, 147647512, 174479789, 176217609, 193213014, 209711443, 226459680, 248375762,
+                                    266647502, 284737834, 292200621, 319934002, 327756510, 339491046, 365830131, 381142068}));
     engram_rows(hashes[0], std::vector<int32_t>{5, 2, 2, 2}, rows);
     EXPECT_EQ((std::vector<int64_t>(rows.begin(), rows.begin() + 3)), (std::vector<int64_t>{5412672, 18319159, 35492627}));
 }
@@ -119,8 +127,10 @@ TEST(EngramHash, MultipliersOfSmallVocabularies) {
     config.vocab_size = 97;
     config.compressed_vocab_size = 512;
     const std::vector<EngramHash> hashes = engram_hashes(config);
-    EXPECT_EQ(hashes[0].multipliers, (std::vector<int64_t>{14831304026200453, 936705081716061, 6959601268494069, 14319439928568407}));
-    EXPECT_EQ(hashes[1].multipliers, (std::vector<int64_t>{15920565596405625, 975009545214551, 14254820516660309, 3668506406680991}));
+    EXPECT_EQ(hashes[0].multipliers,
+              (std::vector<int64_t>{14831304026200453, 936705081716061, 6959601268494069, 14319439928568407}));
+    EXPECT_EQ(hashes[1].multipliers,
+              (std::vector<int64_t>{15920565596405625, 975009545214551, 14254820516660309, 3668506406680991}));
 }
 
 }  // namespace

@@ -32,8 +32,10 @@ LayerParameters bind_block(const Scope& scope, int32_t expert_count) {
     layer.sink = scope.tensor("attn.attn_sink");
     layer.o_a = scope.weight("attn.wo_a");
     layer.o_b = scope.weight("attn.wo_b");
-    layer.attn_hyper = {.fn = scope.tensor("hc_attn_fn"), .base = scope.tensor("hc_attn_base"), .scale = scope.tensor("hc_attn_scale")};
-    layer.ffn_hyper = {.fn = scope.tensor("hc_ffn_fn"), .base = scope.tensor("hc_ffn_base"), .scale = scope.tensor("hc_ffn_scale")};
+    layer.attn_hyper = {
+        .fn = scope.tensor("hc_attn_fn"), .base = scope.tensor("hc_attn_base"), .scale = scope.tensor("hc_attn_scale")};
+    layer.ffn_hyper = {
+        .fn = scope.tensor("hc_ffn_fn"), .base = scope.tensor("hc_ffn_base"), .scale = scope.tensor("hc_ffn_scale")};
     layer.router = scope.weight("ffn.gate");
     layer.router_bias = scope.tensor("ffn.gate.bias");
     layer.router_bias_image = scope.tensor("ffn.gate.bias_vl");
@@ -85,9 +87,7 @@ DraftParameters bind_draft(const ModelConfig& config, const Checkpoint& checkpoi
 }
 
 // A bf16 vector as a table of one row.
-Weight one_row(const Tensor& vector) {
-    return {.dtype = vector.dtype, .data = vector.data, .rows = 1, .cols = vector.size()};
-}
+Weight one_row(const Tensor& vector) { return {.dtype = vector.dtype, .data = vector.data, .rows = 1, .cols = vector.size()}; }
 
 VisionParameters bind_vision(const ModelConfig& config, const Checkpoint& checkpoint) {
     const Scope scope(checkpoint, "");

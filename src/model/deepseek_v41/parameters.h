@@ -14,15 +14,15 @@ struct HyperParameters {  // one sub-block of the hyper-connections
 };
 
 struct CompressorParameters {  // kv sources
-    Weight value;  // wkv [head_dim, d]
-    Weight gate;   // wgate [head_dim, d]; ratio > 1 only
+    Weight value;              // wkv [head_dim, d]
+    Weight gate;               // wgate [head_dim, d]; ratio > 1 only
     Tensor norm;
 };
 
 struct IndexerParameters {  // index sources; the last two only where index keys are made
-    Weight query;          // wq_b [heads * dim, q_lora]
-    Weight head_weights;   // weights_proj [heads, d]
-    Weight key;            // wk [dim, head_dim]
+    Weight query;           // wq_b [heads * dim, q_lora]
+    Weight head_weights;    // weights_proj [heads, d]
+    Weight key;             // wk [dim, head_dim]
     Tensor key_norm;
 };
 
@@ -51,7 +51,7 @@ struct DraftParameters {
     Tensor context_norm;        // main_norm
     Tensor output_norm;
     Weight markov_embed, markov_head;
-    Weight confidence;          // [1, d + rank]
+    Weight confidence;  // [1, d + rank]
     std::vector<LayerParameters> stages;
 };
 

@@ -30,7 +30,8 @@ std::vector<float> yarn_frequencies(const ModelConfig& config) {
     const auto dim = static_cast<double>(config.rope_dim);
     // The pair that turns `turns` times over the original context.
     const auto correction = [&](double turns) {
-        return dim * std::log(static_cast<double>(scaling.original_max_position_embeddings) / (turns * 2.0 * std::numbers::pi)) /
+        return dim *
+               std::log(static_cast<double>(scaling.original_max_position_embeddings) / (turns * 2.0 * std::numbers::pi)) /
                (2.0 * std::log(theta));
     };
     const double low = std::max(std::floor(correction(scaling.beta_fast)), 0.0);
@@ -40,7 +41,8 @@ std::vector<float> yarn_frequencies(const ModelConfig& config) {
     }
     std::vector<float> values;
     for (int64_t i = 0; i < config.rope_dim / 2; ++i) {
-        const float ramp = std::clamp((static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low), 0.0F, 1.0F);
+        const float ramp =
+            std::clamp((static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low), 0.0F, 1.0F);
         const float keep = 1.0F - ramp;
         const float f = frequency(theta, i, config.rope_dim);
         values.push_back(f / static_cast<float>(scaling.factor) * (1.0F - keep) + f * keep);

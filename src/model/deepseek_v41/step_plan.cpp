@@ -72,7 +72,8 @@ void prepare_groups(const ModelConfig& config, StepPlan& plan) {
     if (plan.groups.empty()) {
         for (int32_t layer = 0; layer < config.layer_count; ++layer) {
             const int32_t ratio = config.ratio(layer);
-            const bool known = std::any_of(plan.groups.begin(), plan.groups.end(), [&](const GroupSet& set) { return set.ratio == ratio; });
+            const bool known =
+                std::any_of(plan.groups.begin(), plan.groups.end(), [&](const GroupSet& set) { return set.ratio == ratio; });
             if (ratio > 0 && !known) {
                 plan.groups.emplace_back().ratio = ratio;
             }
@@ -94,7 +95,8 @@ void fill_block_tables(const Batch& batch, StepPlan& plan) {
     plan.block_tables.clear();
     for (const SequenceRows& rows : batch.sequences) {
         plan.block_tables.insert(plan.block_tables.end(), rows.block_table.begin(), rows.block_table.end());
-        plan.block_tables.resize(plan.block_tables.size() + static_cast<size_t>(plan.block_columns) - rows.block_table.size(), -1);
+        plan.block_tables.resize(plan.block_tables.size() + static_cast<size_t>(plan.block_columns) - rows.block_table.size(),
+                                 -1);
     }
 }
 
@@ -149,7 +151,8 @@ void make_step_plan(const ModelConfig& config, const ModelOptions& options, cons
         plan.state_slots.push_back(rows.state_slot);
         add_sequence(batch, sequence, window, ring, {}, plan.all);
         if (!plan.tail_is_all) {
-            add_sequence(batch, sequence, window, ring, {.first_kept = std::max(0, rows.prompt_length - keep), .drops = drops}, plan.tail);
+            add_sequence(batch, sequence, window, ring, {.first_kept = std::max(0, rows.prompt_length - keep), .drops = drops},
+                         plan.tail);
         }
         for (GroupSet& set : plan.groups) {
             add_groups(geometry, batch, sequence, set.ratio + geometry.backtrack_tokens - 1, set);

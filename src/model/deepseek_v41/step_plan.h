@@ -13,12 +13,12 @@ namespace di::v41 {
 
 // Rows that a run of layers works on: all rows of the batch, or those that replay keeps.
 struct RowSet {
-    std::vector<int32_t> batch_row;     // [rows] number in the batch
-    std::vector<int32_t> position;      // [rows]
-    std::vector<int32_t> sequence;      // [rows]
-    std::vector<int32_t> window_first;  // [rows]
-    std::vector<int32_t> window_last;   // [rows]
-    std::vector<uint8_t> is_image;      // [rows]
+    std::vector<int32_t> batch_row;       // [rows] number in the batch
+    std::vector<int32_t> position;        // [rows]
+    std::vector<int32_t> sequence;        // [rows]
+    std::vector<int32_t> window_first;    // [rows]
+    std::vector<int32_t> window_last;     // [rows]
+    std::vector<uint8_t> is_image;        // [rows]
     std::vector<int32_t> local_position;  // [sequences] position of the sequence's first row here
     std::vector<int32_t> local_row;       // [sequences] its number here
     // Rows that go to the window rings: the last ones of every sequence.
@@ -32,10 +32,10 @@ struct RowSet {
 // What a compression ratio needs: groups that this step completes, and the tokens to keep of the group left open.
 struct GroupSet {
     int32_t ratio = 1;
-    std::vector<int32_t> sequence;   // [groups]
-    std::vector<int32_t> position;   // [groups] of the group's first token
-    std::vector<int32_t> block;      // [groups] where the compressed row goes
-    std::vector<int32_t> block_row;  // [groups]
+    std::vector<int32_t> sequence;        // [groups]
+    std::vector<int32_t> position;        // [groups] of the group's first token
+    std::vector<int32_t> block;           // [groups] where the compressed row goes
+    std::vector<int32_t> block_row;       // [groups]
     std::vector<int32_t> partial_source;  // rows of the batch
     std::vector<int32_t> partial_slot;    // state slot
     std::vector<int32_t> partial_row;     // place in the ring
@@ -45,13 +45,13 @@ struct GroupSet {
 
 struct StepPlan {
     RowSet all;
-    RowSet tail;             // behind the split
+    RowSet tail;  // behind the split
     bool tail_is_all = true;
     std::vector<GroupSet> groups;       // one for every distinct ratio > 0
     std::vector<int32_t> state_slots;   // [sequences]
     std::vector<int32_t> block_tables;  // [sequences, block_columns], -1 padded
     int32_t block_columns = 0;
-    std::vector<int32_t> logit_rows;    // numbers in `tail`
+    std::vector<int32_t> logit_rows;  // numbers in `tail`
 
     [[nodiscard]] const GroupSet& group_set(int32_t ratio) const;
 };

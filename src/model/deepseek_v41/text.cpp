@@ -9,9 +9,12 @@
 namespace di::v41 {
 
 Tensor DeepseekV41::forward(const Batch& batch) {
-    DI_CHECK(batch.row_count() > 0 && batch.row_count() <= options_.rows_max, "a step has more rows than the model was made for");
-    DI_CHECK(static_cast<int32_t>(batch.logit_rows.size()) <= options_.logit_rows_max, "a step wants more logits than the model was made for");
-    DI_CHECK(static_cast<int32_t>(batch.sequences.size()) <= options_.sequences_max, "a step has more sequences than the model was made for");
+    DI_CHECK(batch.row_count() > 0 && batch.row_count() <= options_.rows_max,
+             "a step has more rows than the model was made for");
+    DI_CHECK(static_cast<int32_t>(batch.logit_rows.size()) <= options_.logit_rows_max,
+             "a step wants more logits than the model was made for");
+    DI_CHECK(static_cast<int32_t>(batch.sequences.size()) <= options_.sequences_max,
+             "a step has more sequences than the model was made for");
     cache_ = batch.cache;
     make_step_plan(config_, options_, geometry_, batch, plan_);
     Rows rows = upload_rows(plan_.all, space_.streams, space_.pre_first);
@@ -36,10 +39,11 @@ void DeepseekV41::embed(const Batch& batch, const Rows& rows) {
         for (int64_t stream = 0; stream < s; ++stream) {
             targets.ptr<int32_t>()[stream] = static_cast<int32_t>(batch.image_rows[i] * s + stream);
         }
-        backend_.copy_rows({.source = Tensor(batch.image_embeddings[i].data, batch.image_embeddings[i].dtype, {1, config_.hidden_size}),
-                            .source_rows = zeros,
-                            .target = flat,
-                            .target_rows = backend_.upload(targets)});
+        backend_.copy_rows(
+            {.source = Tensor(batch.image_embeddings[i].data, batch.image_embeddings[i].dtype, {1, config_.hidden_size}),
+             .source_rows = zeros,
+             .target = flat,
+             .target_rows = backend_.upload(targets)});
     }
 }
 
@@ -61,7 +65,8 @@ void DeepseekV41::layer(int32_t id, const Batch& batch, Rows& rows) {
     }
     const auto& targets = config_.draft.target_layer_ids;
     if (const auto target = std::find(targets.begin(), targets.end(), id); config_.draft.present() && target != targets.end()) {
-        const Tensor column = space_.captured.head(rows.count()).columns((target - targets.begin()) * config_.hidden_size, config_.hidden_size);
+        const Tensor column =
+            space_.captured.head(rows.count()).columns((target - targets.begin()) * config_.hidden_size, config_.hidden_size);
         backend_.stream_mean({.streams = rows.streams, .output = column});
     }
     block(view, rows, normed);
@@ -73,11 +78,13 @@ void DeepseekV41::block(const LayerView& view, Rows& rows, const Tensor& normed)
     const Tensor output = space_.output.head(n);
     mixes(view, view.parameters.attn_hyper, rows, space_.attn_pre.head(n), "hc_attn");
     attention(view, rows, normed);
-    backend_.hyper_expand({.streams = rows.streams, .output = output, .post = space_.post.head(n), .comb = space_.comb.head(n)});
+    backend_.hyper_expand(
+        {.streams = rows.streams, .output = output, .post = space_.post.head(n), .comb = space_.comb.head(n)});
     probe("streams_mid", view.id, rows.streams);
     mixes(view, view.parameters.ffn_hyper, rows, space_.pre.head(n), "hc_ffn");
     feed_forward(view, rows);
-    backend_.hyper_expand({.streams = rows.streams, .output = output, .post = space_.post.head(n), .comb = space_.comb.head(n)});
+    backend_.hyper_expand(
+        {.streams = rows.streams, .output = output, .post = space_.post.head(n), .comb = space_.comb.head(n)});
     rows.pre = space_.pre.head(n);
     probe("streams_out", view.id, rows.streams);
 }
@@ -127,7 +134,8 @@ void DeepseekV41::engram(int32_t id, const Batch& batch, const Rows& rows) {
                          .epsilon = config_.rms_norm_eps});
 }
 
-Tensor DeepseekV41::collapse(const LayerView& view, const Rows& rows, const Tensor& pre, const Tensor& norm, std::string_view name) {
+Tensor DeepseekV41::collapse(const LayerView& view, const Rows& rows, const Tensor& pre, const Tensor& norm,
+                             std::string_view name) {
     const Tensor collapsed = space_.collapsed.head(rows.count());
     const Tensor normed = space_.normed.head(rows.count());
     backend_.hyper_collapse({.streams = rows.streams, .pre = pre, .collapsed = collapsed});
@@ -139,7 +147,8 @@ Tensor DeepseekV41::collapse(const LayerView& view, const Rows& rows, const Tens
     return normed;
 }
 
-void DeepseekV41::mixes(const LayerView& view, const HyperParameters& hyper, const Rows& rows, const Tensor& pre, std::string_view name) {
+void DeepseekV41::mixes(const LayerView& view, const HyperParameters& hyper, const Rows& rows, const Tensor& pre,
+                        std::string_view name) {
     const Tensor post = space_.post.head(rows.count());
     const Tensor comb = space_.comb.head(rows.count());
     backend_.hyper_mixes({.streams = rows.streams,
@@ -232,7 +241,8 @@ bool DeepseekV41::quantises_input(const Weight& weight) const {
 }
 
 void DeepseekV41::linear(const Tensor& input, const Weight& weight, const Tensor& output) {
-    backend_.linear({.input = input, .weight = weight, .bias = {}, .output = output, .quantise_input = quantises_input(weight)});
+    backend_.linear(
+        {.input = input, .weight = weight, .bias = {}, .output = output, .quantise_input = quantises_input(weight)});
 }
 
 void DeepseekV41::rms_norm(const Tensor& values, const Tensor& weight) {

@@ -32,11 +32,13 @@ void DeepseekV41::encode_image(const ImageInput& image, const Tensor& output) {
     const int64_t n = image.grid_height * image.grid_width;
     const int64_t height = cells(image.grid_height, vision.downsample_ratio);
     const int64_t width = cells(image.grid_width, vision.downsample_ratio);
-    DI_CHECK(image.patches.rows() == n && output.rows() == image_token_count(image.grid_height, image.grid_width), "an image's sizes do not fit");
+    DI_CHECK(image.patches.rows() == n && output.rows() == image_token_count(image.grid_height, image.grid_width),
+             "an image's sizes do not fit");
 
     const DType activation = backend_.activation_dtype();
     const int64_t bytes = make_vision_workspace(config_, activation, n, height * width, nullptr).bytes;
-    const std::unique_ptr<void, std::function<void(void*)>> memory(backend_.allocate(bytes), [this](void* m) { backend_.release(m); });
+    const std::unique_ptr<void, std::function<void(void*)>> memory(backend_.allocate(bytes),
+                                                                   [this](void* m) { backend_.release(m); });
     DI_CHECK(memory != nullptr, "no memory for an image that the plan counted");
     const VisionWorkspace space = make_vision_workspace(config_, activation, n, height * width, memory.get());
     const auto norm = [&](const Tensor& input, const Tensor& weight, const Tensor& target) {
@@ -45,7 +47,9 @@ void DeepseekV41::encode_image(const ImageInput& image, const Tensor& output) {
 
     const int64_t heads = vision.head_count;
     const int64_t dim = vision.hidden_size / heads;
-    const auto part = [&](int64_t i) { return space.qkv.columns(i * vision.hidden_size, vision.hidden_size).as({n, heads, dim}); };
+    const auto part = [&](int64_t i) {
+        return space.qkv.columns(i * vision.hidden_size, vision.hidden_size).as({n, heads, dim});
+    };
     const auto turn = [&](const Tensor& x) {
         backend_.vision_rope({.x = x, .grid_width = image.grid_width, .theta = static_cast<float>(vision.rope_theta)});
     };
@@ -70,7 +74,11 @@ void DeepseekV41::encode_image(const ImageInput& image, const Tensor& output) {
     }
     norm(space.x, p.norm, space.normed);
     probe("vision.encoder", 0, space.normed);
-    backend_.unfold({.input = space.normed, .output = space.cells, .height = image.grid_height, .width = image.grid_width, .cell = vision.downsample_ratio});
+    backend_.unfold({.input = space.normed,
+                     .output = space.cells,
+                     .height = image.grid_height,
+                     .width = image.grid_width,
+                     .cell = vision.downsample_ratio});
     backend_.linear({.input = space.cells, .weight = p.aligner1, .bias = p.aligner1_bias, .output = space.aligned});
     backend_.gelu({.x = space.aligned});
     backend_.linear({.input = space.aligned, .weight = p.aligner2, .bias = p.aligner2_bias, .output = space.embedded});

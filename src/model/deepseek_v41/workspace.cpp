@@ -104,7 +104,8 @@ Workspace make_workspace(const ModelConfig& config, const ModelOptions& options,
     return space;
 }
 
-VisionWorkspace make_vision_workspace(const ModelConfig& config, DType activation_dtype, int64_t patches, int64_t cells, void* memory) {
+VisionWorkspace make_vision_workspace(const ModelConfig& config, DType activation_dtype, int64_t patches, int64_t cells,
+                                      void* memory) {
     Layout layout(activation_dtype, memory);
     const VisionConfig& vision = config.vision;
     VisionWorkspace space;
