@@ -137,7 +137,7 @@ fuzz() {
     [[ -f fuzz/$name.cpp ]] || { say "fuzz/$name.cpp does not exist"; exit 2; }
     install_packages "${PROGRAM_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
     configure fuzz
-    build fuzz
+    build fuzz fuzz/all
     mkdir -p "$BUILD/fuzz-corpus/$name" "fuzz/corpus/$name"
     exec "$(find "$BUILD/fuzz" -type f -executable -name "$name" -print -quit)" "${@:2}" "$BUILD/fuzz-corpus/$name" "fuzz/corpus/$name"
 }

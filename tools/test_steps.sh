@@ -113,7 +113,7 @@ fuzz_step() {
     [[ -z $FILTER || $FILTER == fuzz ]] || return 0
     local -a sources=(fuzz/*.cpp)
     [[ -e ${sources[0]} ]] || return 0
-    build_or_fail fuzz fuzz || return 0
+    build_or_fail fuzz fuzz fuzz/all || return 0
     local source name program
     for source in "${sources[@]}"; do
         name=$(basename "$source" .cpp)
