@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+#include "base/memory.h"
 #include "base/pool.h"
 #include "engine/limits.h"
 #include "engine/model_options.h"
@@ -57,12 +59,20 @@ Result<std::vector<int32_t>> make_token_classes(const ModelConfig& config, const
     return classes;
 }
 
+void log_plan(const MemoryPlan& plan) {
+    log_info("memory plan: weights {} resident, {} on demand; cache {} ({} blocks, {} state slots); activations {}; in all {}",
+             format_bytes(plan.weights_resident_bytes), format_bytes(plan.weights_on_demand_bytes),
+             format_bytes(plan.cache_bytes()), plan.kv_block_count, plan.state_slot_count,
+             format_bytes(plan.workspace_bytes + plan.image_bytes), format_bytes(plan.total_bytes()));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<LoadedEngine>> load_engine(const EngineOptions& options, const TokenClasses& token_classes) {
     auto loaded = std::make_unique<LoadedEngine>();
     DI_TRY(loaded->config, load_model_config(options.model_directory));
     DI_TRY(loaded->plan, plan_memory(loaded->config, options, 0));
+    log_plan(loaded->plan);
     DI_TRY(loaded->backend, make_backend(options));
     DI_TRY(std::vector<int32_t> classes, make_token_classes(loaded->config, token_classes));
     DI_TRY(loaded->checkpoint, open_checkpoint(options, loaded->config));

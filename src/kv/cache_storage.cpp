@@ -14,7 +14,8 @@ Result<DeviceMemory> allocate_part(Backend& backend, std::string_view what, int6
     }
     DeviceMemory memory = allocate_device(backend, total);
     if (total > 0 && memory == nullptr) {
-        return fail(ErrorCode::kOutOfMemory, "no memory for {} cache {} of {} bytes ({} bytes in all)", count, what, bytes, total);
+        return fail(ErrorCode::kOutOfMemory, "no memory for {} cache {} of {} bytes ({} bytes in all)", count, what, bytes,
+                    total);
     }
     return memory;
 }

@@ -34,7 +34,8 @@ class SmallBackend : public ref::RefBackend {
 TEST(CacheStorage, GivesZeroedMemoryAndTakesItBack) {
     SmallBackend backend(1 << 20);
     {
-        auto storage = CacheStorage::allocate(backend, {.block_bytes = 100, .block_count = 7, .state_bytes = 30, .state_count = 3});
+        auto storage =
+            CacheStorage::allocate(backend, {.block_bytes = 100, .block_count = 7, .state_bytes = 30, .state_count = 3});
         ASSERT_TRUE(storage) << storage.error().text;
         for (int64_t i = 0; i < 700; ++i) {
             ASSERT_EQ(storage->blocks()[i], 0);
@@ -50,7 +51,8 @@ TEST(CacheStorage, GivesZeroedMemoryAndTakesItBack) {
 
 TEST(CacheStorage, SaysWhatDoesNotFit) {
     SmallBackend backend(1000);
-    const auto storage = CacheStorage::allocate(backend, {.block_bytes = 10, .block_count = 10, .state_bytes = 600, .state_count = 2});
+    const auto storage =
+        CacheStorage::allocate(backend, {.block_bytes = 10, .block_count = 10, .state_bytes = 600, .state_count = 2});
     ASSERT_FALSE(storage);
     EXPECT_EQ(storage.error().code, ErrorCode::kOutOfMemory);
     EXPECT_NE(storage.error().text.find("2 cache state slots of 600 bytes (1200"), std::string::npos) << storage.error().text;
@@ -59,7 +61,8 @@ TEST(CacheStorage, SaysWhatDoesNotFit) {
 
 TEST(CacheStorage, PartsMayBeEmpty) {
     SmallBackend backend(1000);
-    const auto storage = CacheStorage::allocate(backend, {.block_bytes = 0, .block_count = 10, .state_bytes = 8, .state_count = 1});
+    const auto storage =
+        CacheStorage::allocate(backend, {.block_bytes = 0, .block_count = 10, .state_bytes = 8, .state_count = 1});
     ASSERT_TRUE(storage);
     EXPECT_EQ(storage->blocks(), nullptr);
     EXPECT_NE(storage->states(), nullptr);
@@ -68,7 +71,8 @@ TEST(CacheStorage, PartsMayBeEmpty) {
 TEST(CacheStorage, RefusesAProductThatOverflows) {
     SmallBackend backend(1000);
     const auto storage = CacheStorage::allocate(
-        backend, {.block_bytes = std::numeric_limits<int64_t>::max() / 2, .block_count = 3, .state_bytes = 1, .state_count = 1});
+        backend,
+        {.block_bytes = std::numeric_limits<int64_t>::max() / 2, .block_count = 3, .state_bytes = 1, .state_count = 1});
     ASSERT_FALSE(storage);
     EXPECT_EQ(storage.error().code, ErrorCode::kInvalidArgument);
 }

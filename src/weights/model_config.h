@@ -20,21 +20,21 @@ struct RopeScaling {
 };
 
 struct EngramConfig {
-    std::vector<int32_t> layer_ids;        // empty: no Engram
-    std::vector<int64_t> table_rows;       // rows of each layer's table
-    int32_t max_ngram_size = 0;            // n = 2 .. max
+    std::vector<int32_t> layer_ids;   // empty: no Engram
+    std::vector<int64_t> table_rows;  // rows of each layer's table
+    int32_t max_ngram_size = 0;       // n = 2 .. max
     int32_t head_count = 0;
     int64_t head_dim = 0;
-    int64_t vocab_size = 0;                // lower bound of the primes
-    int32_t pad_token_id = 0;              // raw id
-    int64_t compressed_vocab_size = 0;     // classes of the token map
+    int64_t vocab_size = 0;             // lower bound of the primes
+    int32_t pad_token_id = 0;           // raw id
+    int64_t compressed_vocab_size = 0;  // classes of the token map
 
     [[nodiscard]] bool present() const { return !layer_ids.empty(); }
     // Table rows looked up per token and layer.
     [[nodiscard]] int64_t rows_per_token() const { return int64_t{max_ngram_size - 1} * head_count; }
 };
 
-struct DraftConfig {  // DSpark
+struct DraftConfig {          // DSpark
     int32_t stage_count = 0;  // num_nextn_predict_layers; 0: no draft model
     int32_t block_size = 0;
     int32_t noise_token_id = 0;

@@ -38,7 +38,7 @@ WeightRows weight_rows(const Weight& weight) {
     rows.row_bytes = weight.row_bytes();
     rows.scale = weight.scale;
     rows.scale_row_codes = weight.scale_cols();
-    rows.rows_per_scale = weight.scale_layout == ScaleLayout::kBlock32x32 ? 32 : 1;
+    rows.scale_row_shift = weight.scale_layout == ScaleLayout::kBlock32x32 ? 5 : 0;
     return rows;
 }
 

@@ -25,7 +25,7 @@ struct WeightRows {
     int64_t row_bytes = 0;
     const uint8_t* scale = nullptr;  // UE8M0 codes, one per 32 columns
     int64_t scale_row_codes = 0;     // codes from one scale row to the next
-    int64_t rows_per_scale = 1;      // weight rows that share a scale row: 32 or 1
+    int64_t scale_row_shift = 0;     // 2^shift weight rows share a scale row: 5 or 0
 };
 
 // outputs[r][first + j] = inputs[r] . weight row (first + j), for j < count.

@@ -113,7 +113,8 @@ double measure_read_gb_s(int threads, int64_t bytes) {
         return 0.0;
     }
     const int64_t count = rounded / static_cast<int64_t>(sizeof(float));
-    pool.parallel_for(count, 16, [&](int64_t begin, int64_t end, int) { std::fill(buffer.get() + begin, buffer.get() + end, 1.0F); });
+    pool.parallel_for(count, 16,
+                      [&](int64_t begin, int64_t end, int) { std::fill(buffer.get() + begin, buffer.get() + end, 1.0F); });
     // Enough rounds that a small buffer's time is not that of waking the threads.
     const int64_t rounds = std::max<int64_t>(1, kMemoryBytes / rounded);
     const double seconds = best_seconds([&] {

@@ -60,7 +60,7 @@ struct Fp8Reader {
     Fp8Reader() = default;
     DI_KERNEL_INLINE Fp8Reader(const WeightRows& weight, int64_t row)
         : data(weight.data + row * weight.row_bytes),
-          scale(weight.scale + row / weight.rows_per_scale * weight.scale_row_codes) {}
+          scale(weight.scale + (row >> weight.scale_row_shift) * weight.scale_row_codes) {}
     DI_KERNEL_INLINE void read(int64_t k, typename S::Float* out) const {
         S::fp8_block(data + k, kE8m0ValuesTimes256[scale[k / 32]], out);
     }
@@ -79,7 +79,7 @@ struct Fp4Reader {
     Fp4Reader() = default;
     DI_KERNEL_INLINE Fp4Reader(const WeightRows& weight, int64_t row)
         : data(weight.data + row * weight.row_bytes),
-          scale(weight.scale + row / weight.rows_per_scale * weight.scale_row_codes) {}
+          scale(weight.scale + (row >> weight.scale_row_shift) * weight.scale_row_codes) {}
     DI_KERNEL_INLINE void read(int64_t k, typename S::Float* out) const {
         const auto table = S::fp4_table(kE8m0Values[scale[k / 32]]);
         S::fp4_half_block(data + k / 2, table, out);
