@@ -274,6 +274,29 @@ def test_logits_do_not_depend_on_chunks(tmp_path):
     assert "99999" in error_of(deepinfer("logits", "--model", MINI, "--tokens", "99999", "--out", out), 1)
 
 
+def test_logits_of_another_shape_equal_the_reference(tmp_path):
+    config = json.loads((TINY / "config.json").read_text())
+    config["vision_config"] = None
+    config["text_config"].update({
+        "num_hidden_layers": 5, "num_nextn_predict_layers": 0, "compress_ratios": [0, 4, 4, 1, 1], "kv_source_layer_ids": [1, 3],
+        "index_source_layer_ids": [1, 3, 4], "candidate_source_layer_id": None, "engram_layer_ids": [], "engram_num_embeddings": [],
+        "dspark_target_layer_ids": [], "hidden_size": 96, "num_attention_heads": 6, "o_groups": 3, "n_routed_experts": 5,
+        "num_experts_per_tok": 3, "hc_mult": 2})
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    rows = {}
+    for backend in ("ref", "cpu"):
+        out = tmp_path / f"{backend}.safetensors"
+        done = deepinfer("logits", "--model", tmp_path, "--load-format", "dummy", "--seed", 3, "--backend", backend, "--kv-quant", "off",
+                         "--tokens", ",".join(str(7 * i % 384) for i in range(60)), "--all-rows", "--out", out)
+        assert done.returncode == 0, done.stderr
+        dtype, shape, values = read_logits(out)
+        assert dtype == "F32" and shape == [60, 384]
+        rows[backend] = struct.unpack(f"<{60 * 384}f", values)
+    bound = 1e-4 * (1 + max(abs(value) for value in rows["ref"]))
+    far = sum(abs(a - b) > bound for a, b in zip(rows["ref"], rows["cpu"]))
+    assert far <= 0.02 * 60 * 384  # a router choice on the edge may move a row
+
+
 def test_doctor():
     report = json.loads(deepinfer("doctor", "--json").stdout)
     assert report["backend"]["name"].startswith("cpu") and report["model"]["ok"] is True
