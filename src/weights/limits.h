@@ -76,7 +76,7 @@ inline constexpr int64_t kMinPixelsMax = int64_t{1} << 32;
 
 // Random bytes that are really made; larger tensors repeat them. 16,381 pages of 4 KiB (64 MiB): a prime, so that tensors
 // whose sizes are round numbers do not all begin at the same place of the pattern. Big enough not to fit a core's caches.
-inline constexpr int64_t kPatternPages = 16381;
+inline constexpr int64_t kPatternPages = 4093;
 inline constexpr int64_t kPageBytes = 4096;
 // A run of one byte repeats anyway.
 inline constexpr int64_t kConstantPages = 4096;
