@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -67,24 +66,21 @@ class CpuBackend : public ref::RefBackend {
     [[nodiscard]] ThreadScratch& scratch(int thread) { return threads_[static_cast<size_t>(thread)]; }
 
     // Calls body(item, thread) for every item in [0, count). `work` is about the number of multiply-adds of
-    // all of them: a little of it stays on this thread. Threads take items one by one, so one that is late costs little.
+    // all of them: a little of it stays on this thread. Each thread gets a contiguous stretch of items, as
+    // neighbours read neighbouring weights; the pool deals stretches out, so that an absent thread delays nobody.
     template <typename Body>
     void for_items(int64_t count, int64_t work, Body&& body) {
-        if (count <= 1 || work < kParallelWorkMin || pool_.thread_count() == 1) {
-            for (int64_t item = 0; item < count; ++item) {
-                body(item, 0);
-            }
-            return;
-        }
-        std::atomic<int64_t> next{0};  // relaxed: the pool orders what items read and write
-        const auto loop = [&](int64_t, int64_t, int thread) {
-            for (int64_t item = next.fetch_add(1, std::memory_order_relaxed); item < count;
-                 item = next.fetch_add(1, std::memory_order_relaxed)) {
+        const auto loop = [&](int64_t begin, int64_t end, int thread) {
+            for (int64_t item = begin; item < end; ++item) {
                 body(item, thread);
             }
         };
+        if (count <= 1 || work < kParallelWorkMin || pool_.thread_count() == 1) {
+            loop(0, count, 0);
+            return;
+        }
         // A reference wrapper fits into std::function itself: no allocation.
-        pool_.parallel_for(pool_.thread_count(), 1, std::cref(loop));
+        pool_.parallel_for(count, 1, std::cref(loop));
     }
 
     // Rows of `input` after Q8, dense, in `into`.
