@@ -1,6 +1,5 @@
 #include "engine/load.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -34,31 +33,6 @@ Result<std::unique_ptr<Checkpoint>> open_checkpoint(const EngineOptions& options
     return std::make_unique<Checkpoint>(std::move(checkpoint));
 }
 
-// Engram class of every id, and whether there are as many classes as the tables were made for.
-Result<std::vector<int32_t>> make_token_classes(const ModelConfig& config, const TokenClasses& token_classes) {
-    if (!config.engram.present()) {
-        return std::vector<int32_t>();
-    }
-    DI_TRY(std::vector<int32_t> classes, token_classes(config.vocab_size));
-    if (static_cast<int64_t>(classes.size()) != config.vocab_size) {
-        return fail(ErrorCode::kInvalidFile, "the tokenizer gives Engram classes for {} ids, expected {} (vocab_size)",
-                    classes.size(), config.vocab_size);
-    }
-    int64_t class_count = 0;
-    for (const int32_t token_class : classes) {
-        if (token_class < 0) {
-            return fail(ErrorCode::kInvalidFile, "the tokenizer gives the Engram class {}, expected >= 0", token_class);
-        }
-        class_count = std::max<int64_t>(class_count, int64_t{token_class} + 1);
-    }
-    if (class_count != config.engram.compressed_vocab_size) {
-        return fail(ErrorCode::kInvalidFile,
-                    "the tokenizer gives {} Engram classes, expected {} (engram_compressed_vocab_size)", class_count,
-                    config.engram.compressed_vocab_size);
-    }
-    return classes;
-}
-
 void log_plan(const MemoryPlan& plan) {
     log_info("memory plan: weights {} resident, {} on demand; cache {} ({} blocks, {} state slots); activations {}; in all {}",
              format_bytes(plan.weights_resident_bytes), format_bytes(plan.weights_on_demand_bytes),
@@ -74,7 +48,10 @@ Result<std::unique_ptr<LoadedEngine>> load_engine(const EngineOptions& options, 
     DI_TRY(loaded->plan, plan_memory(loaded->config, options, 0));
     log_plan(loaded->plan);
     DI_TRY(loaded->backend, make_backend(options));
-    DI_TRY(std::vector<int32_t> classes, make_token_classes(loaded->config, token_classes));
+    std::vector<int32_t> classes;  // the model checks them
+    if (loaded->config.engram.present()) {
+        DI_TRY(classes, token_classes(loaded->config.vocab_size));
+    }
     DI_TRY(loaded->checkpoint, open_checkpoint(options, loaded->config));
     const ModelOptions model_options = make_model_options(options, loaded->plan.limits, std::move(classes));
     DI_TRY(loaded->model, create_model(loaded->config, *loaded->checkpoint, *loaded->backend, model_options));

@@ -97,6 +97,12 @@ TEST(LoadEngine, BadOptionsAndTokenClassesAreNamed) {
               "the tokenizer gives 300 Engram classes, expected 320 (engram_compressed_vocab_size)");
     EXPECT_EQ(error(tiny_options(), [](int64_t vocab) { return some_classes(vocab - 1, 320); }),
               "the tokenizer gives Engram classes for 383 ids, expected 384 (vocab_size)");
+    const auto negative = [](int64_t vocab) {
+        auto classes = some_classes(vocab, 320);
+        classes->front() = -1;
+        return classes;
+    };
+    EXPECT_EQ(error(tiny_options(), negative), "the tokenizer gives the Engram class -1, expected >= 0");
     EXPECT_EQ(
         error(tiny_options(), [](int64_t) -> Result<std::vector<int32_t>> { return fail(ErrorCode::kInvalidFile, "no file"); }),
         "no file");

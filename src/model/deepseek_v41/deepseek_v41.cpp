@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "base/check.h"
 #include "model/deepseek_v41/cache_layout.h"
@@ -11,6 +12,25 @@ namespace di::v41 {
 
 namespace {
 
+// A class for every id, and as many classes as the tables were made for: others would read rows of another n-gram.
+Status check_token_classes(const ModelConfig& config, std::span<const int32_t> classes) {
+    if (static_cast<int64_t>(classes.size()) != config.vocab_size) {
+        return fail(ErrorCode::kInvalidFile, "the tokenizer gives Engram classes for {} ids, expected {} (vocab_size)",
+                    classes.size(), config.vocab_size);
+    }
+    const auto [least, most] = std::minmax_element(classes.begin(), classes.end());
+    if (*least < 0) {
+        return fail(ErrorCode::kInvalidFile, "the tokenizer gives the Engram class {}, expected >= 0", *least);
+    }
+    const int64_t class_count = int64_t{*most} + 1;
+    if (class_count != config.engram.compressed_vocab_size) {
+        return fail(ErrorCode::kInvalidFile,
+                    "the tokenizer gives {} Engram classes, expected {} (engram_compressed_vocab_size)", class_count,
+                    config.engram.compressed_vocab_size);
+    }
+    return {};
+}
+
 // The options that no batch can break later.
 Status check_options(const ModelConfig& config, const ModelOptions& options) {
     if (options.rows_max < 1 || options.sequences_max < 1 || options.logit_rows_max < 1) {
@@ -18,16 +38,7 @@ Status check_options(const ModelConfig& config, const ModelOptions& options) {
                     options.rows_max, options.sequences_max, options.logit_rows_max);
     }
     if (config.engram.present()) {
-        if (static_cast<int64_t>(options.token_classes.size()) != config.vocab_size) {
-            return fail(ErrorCode::kInvalidArgument, "the Engram token map has {} entries, the vocabulary {}",
-                        options.token_classes.size(), config.vocab_size);
-        }
-        const int64_t classes = *std::max_element(options.token_classes.begin(), options.token_classes.end()) + int64_t{1};
-        if (classes != config.engram.compressed_vocab_size) {
-            return fail(ErrorCode::kInvalidFile,
-                        "the tokenizer gives {} Engram classes, config.json says engram_compressed_vocab_size {}", classes,
-                        config.engram.compressed_vocab_size);
-        }
+        DI_TRY_STATUS(check_token_classes(config, options.token_classes));
     }
     const bool chooses_keep = options.replay == Replay::kMask || options.replay == Replay::kCompact;
     const int64_t keep_min = config.sliding_window + make_geometry(config, options).backtrack_tokens;

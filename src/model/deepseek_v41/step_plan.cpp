@@ -134,6 +134,8 @@ int32_t replay_keep(const ModelConfig& config, const ModelOptions& options, cons
     return options.replay_keep > 0 ? options.replay_keep : window + geometry.backtrack_tokens;
 }
 
+bool replay_drops_rows(Replay replay) { return replay == Replay::kCompact || replay == Replay::kExact; }
+
 void make_step_plan(const ModelConfig& config, const ModelOptions& options, const CacheGeometry& geometry, const Batch& batch,
                     StepPlan& plan) {
     clear(plan.all);
@@ -144,7 +146,7 @@ void make_step_plan(const ModelConfig& config, const ModelOptions& options, cons
     const int32_t keep = replay_keep(config, options, geometry);
     const auto window = static_cast<int32_t>(config.sliding_window);
     const int32_t ring = window + geometry.backtrack_tokens;
-    const bool drops = options.replay == Replay::kCompact || options.replay == Replay::kExact;
+    const bool drops = replay_drops_rows(options.replay);
     plan.tail_is_all = keep == std::numeric_limits<int32_t>::max();
     for (int32_t sequence = 0; sequence < static_cast<int32_t>(batch.sequences.size()); ++sequence) {
         const SequenceRows& rows = batch.sequences[static_cast<size_t>(sequence)];

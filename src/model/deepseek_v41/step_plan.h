@@ -59,6 +59,9 @@ struct StepPlan {
 // Rows of a prompt that go behind the split in replay modes (INT32_MAX: all).
 [[nodiscard]] int32_t replay_keep(const ModelConfig& config, const ModelOptions& options, const CacheGeometry& geometry);
 
+// Whether rows that go no further than the split leave the batch there, instead of being masked.
+[[nodiscard]] bool replay_drops_rows(Replay replay);
+
 // Fills `plan` again; its vectors keep their memory.
 void make_step_plan(const ModelConfig& config, const ModelOptions& options, const CacheGeometry& geometry, const Batch& batch,
                     StepPlan& plan);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/deepseek_v41/cache_layout.h"
+#include "model/deepseek_v41/step_plan.h"
 
 namespace di::v41 {
 
@@ -73,7 +74,6 @@ Workspace make_workspace(const ModelConfig& config, const ModelOptions& options,
     const int64_t rows = std::max<int64_t>(options.rows_max, int64_t{options.sequences_max} * config.draft.block_size);
     const int64_t d = config.hidden_size;
     const int64_t s = config.hc_mult;
-    const bool drops = options.replay == Replay::kCompact || options.replay == Replay::kExact;
     space.streams = layout.activations({rows, s, d});
     space.pre_first = layout.take(DType::kF32, {rows, s});
     space.pre = layout.take(DType::kF32, {rows, s});
@@ -83,7 +83,7 @@ Workspace make_workspace(const ModelConfig& config, const ModelOptions& options,
     space.collapsed = layout.activations({rows, d});
     space.normed = layout.activations({rows, d});
     space.output = layout.activations({rows, d});
-    if (drops) {
+    if (replay_drops_rows(options.replay)) {
         space.streams_kept = layout.activations({rows, s, d});
         space.normed_kept = layout.activations({rows, d});
     }
