@@ -293,6 +293,8 @@ class Backend {
     // Copies a dense device tensor into host memory (after what was issued before).
     virtual void download(const Tensor& source, void* host) = 0;
     virtual void synchronize() = 0;
+    // Copies device memory; the two stretches do not overlap.
+    virtual void copy_bytes(void* to, const void* from, int64_t bytes) = 0;
 
     virtual void embed(const EmbedArgs& args) = 0;
     virtual void gather_rows(const GatherRowsArgs& args) = 0;

@@ -47,7 +47,7 @@ Result<int64_t> count_blocks(const CacheGeometry& geometry, const EngineLimits& 
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(Model& model, Backend& backend, const EngineLimits& limits,
-                                               std::vector<int32_t> eos_token_ids) {
+                                               const EngineBehaviour& /*behaviour*/, std::vector<int32_t> eos_token_ids) {
     static SystemClock clock;
     static SystemRandom random;
     DI_TRY(auto engine, FcfsEngine::create(model, backend, limits, std::move(eos_token_ids), clock, random));

@@ -33,7 +33,9 @@ class FcfsEngine : public Engine {
     void add_request(TokenRequest request) override;
     void abort_request(uint64_t id) override;
     [[nodiscard]] std::vector<StepOutput> step() override;
+    [[nodiscard]] std::vector<StepOutput> flush() override { return {}; }
     [[nodiscard]] bool has_unfinished() const override;
+    [[nodiscard]] EngineStats stats() const override { return {}; }
 
     // What is in use now: for tests, statistics and the end of a drain.
     [[nodiscard]] const BlockPool& blocks() const { return blocks_; }

@@ -148,7 +148,7 @@ TEST(FcfsEngineErrors, BadLimitsAreNamed) {
     const auto error = [](EngineLimits limits, std::vector<int32_t> eos) {
         CountingBackend backend;
         FakeModel model;
-        const auto engine = Engine::create(model, backend, limits, std::move(eos));
+        const auto engine = Engine::create(model, backend, limits, {}, std::move(eos));
         return engine ? std::string("none") : engine.error().text;
     };
     EngineLimits limits = kLimits;
@@ -173,7 +173,7 @@ TEST(FcfsEngineErrors, CacheThatCannotBeAllocatedIsOutOfMemory) {
     CountingBackend backend;
     FakeModel model;
     backend.refused_bytes = 4 * model.geometry().state_bytes;
-    const auto engine = Engine::create(model, backend, kLimits, {});
+    const auto engine = Engine::create(model, backend, kLimits, {}, {});
     ASSERT_FALSE(engine);
     EXPECT_EQ(engine.error().code, ErrorCode::kOutOfMemory);
     EXPECT_EQ(backend.live_count, 0);

@@ -10,6 +10,15 @@ inline constexpr double kGreedyTemperature = 1e-5;
 
 // Checked at every token, so the list must stay short; services allow far fewer.
 inline constexpr int64_t kStopTokenIdsMax = 1024;
+// As many as services of this kind take; each is looked at for every row.
+inline constexpr int64_t kLogitBiasMax = 1024;
+inline constexpr double kLogitBiasValueMax = 100.0;
+// A result carries them for every token.
+inline constexpr int32_t kTopLogprobsMax = 1000;
+// Samples of one prompt; each is a sequence.
+inline constexpr int32_t kSamplesMax = 128;
+// Above, every token that was used once is as good as banned.
+inline constexpr double kRepetitionPenaltyMax = 10.0;
 // A forced output is no longer than any context; keeps a bad request from holding memory for ever.
 inline constexpr int64_t kGoldenTokenIdsMax = int64_t{1} << 22;
 

@@ -31,6 +31,7 @@ struct EngineOptions {
     int64_t weights_memory_bytes = 0;    // 0: no limit; weights that must be resident may not need more
     bool logits_of_all_rows = false;     // room for logits of every row of a step
     uint64_t seed = 0;                   // of dummy weights
+    EngineBehaviour behaviour{};
 };
 
 // Every byte the process will hold, part by part, before anything is allocated.

@@ -20,6 +20,41 @@ Status check_ids(const char* field, const std::vector<int32_t>& ids, int32_t lea
     return {};
 }
 
+Status check_number(const char* field, double value, double least, double most) {
+    if (!(value >= least && value <= most)) {
+        return fail(ErrorCode::kInvalidArgument, "{} is {}, expected {} .. {}", field, value, least, most);
+    }
+    return {};
+}
+
+Status check_penalties(const SamplingParams& params) {
+    DI_TRY_STATUS(check_number("min_p", params.min_p, 0.0, 1.0));
+    if (!(params.repetition_penalty > 0.0 && params.repetition_penalty <= kRepetitionPenaltyMax)) {
+        return fail(ErrorCode::kInvalidArgument, "repetition_penalty is {}, expected more than 0 and at most {}",
+                    params.repetition_penalty, kRepetitionPenaltyMax);
+    }
+    DI_TRY_STATUS(check_number("presence_penalty", params.presence_penalty, -2.0, 2.0));
+    return check_number("frequency_penalty", params.frequency_penalty, -2.0, 2.0);
+}
+
+Status check_logit_bias(const std::vector<TokenBias>& biases, int64_t vocab_size) {
+    if (static_cast<int64_t>(biases.size()) > kLogitBiasMax) {
+        return fail(ErrorCode::kInvalidArgument, "logit_bias has {} entries, expected at most {}", biases.size(),
+                    kLogitBiasMax);
+    }
+    for (const TokenBias& entry : biases) {
+        if (entry.token_id < 0 || entry.token_id >= vocab_size) {
+            return fail(ErrorCode::kInvalidArgument, "logit_bias names the token {}, expected 0 .. {}", entry.token_id,
+                        vocab_size - 1);
+        }
+        if (!(entry.bias >= -kLogitBiasValueMax && entry.bias <= kLogitBiasValueMax)) {
+            return fail(ErrorCode::kInvalidArgument, "logit_bias of token {} is {}, expected {} .. {}", entry.token_id,
+                        entry.bias, -kLogitBiasValueMax, kLogitBiasValueMax);
+        }
+    }
+    return {};
+}
+
 }  // namespace
 
 Status validate(const SamplingParams& params, int64_t vocab_size) {
@@ -39,6 +74,16 @@ Status validate(const SamplingParams& params, int64_t vocab_size) {
         return fail(ErrorCode::kInvalidArgument, "min_tokens is {}, expected 0 .. max_tokens ({})", params.min_tokens,
                     params.max_tokens);
     }
+    DI_TRY_STATUS(check_penalties(params));
+    DI_TRY_STATUS(check_logit_bias(params.logit_bias, vocab_size));
+    if (params.top_logprobs < 0 || params.top_logprobs > kTopLogprobsMax) {
+        return fail(ErrorCode::kInvalidArgument, "top_logprobs is {}, expected 0 .. {}", params.top_logprobs, kTopLogprobsMax);
+    }
+    if (params.n < 1 || params.n > kSamplesMax) {
+        return fail(ErrorCode::kInvalidArgument, "n is {}, expected 1 .. {}", params.n, kSamplesMax);
+    }
+    DI_TRY_STATUS(check_ids("allowed_token_ids", params.allowed_token_ids, 0, vocab_size, vocab_size));
+    DI_TRY_STATUS(check_ids("banned_token_ids", params.banned_token_ids, 0, vocab_size, vocab_size));
     DI_TRY_STATUS(check_ids("stop_token_ids", params.stop_token_ids, 0, vocab_size, kStopTokenIdsMax));
     return check_ids("golden_token_ids", params.golden_token_ids, -1, vocab_size, kGoldenTokenIdsMax);
 }
@@ -50,6 +95,18 @@ std::string_view finish_reason_name(FinishReason reason) {
         case FinishReason::kLength: return "length";
         case FinishReason::kAbort: return "abort";
         case FinishReason::kError: return "error";
+    }
+    return "";
+}
+
+std::string_view cache_miss_name(CacheMiss reason) {
+    switch (reason) {
+        case CacheMiss::kNone: return "none";
+        case CacheMiss::kNew: return "new";
+        case CacheMiss::kEvicted: return "evicted";
+        case CacheMiss::kPromptRows: return "prompt_logprobs";
+        case CacheMiss::kReplay: return "replay";
+        case CacheMiss::kDisabled: return "disabled";
     }
     return "";
 }

@@ -8,6 +8,13 @@
 
 namespace di {
 
+// A second copy of a sequence's state, as it is when exactly `position` tokens have run. The engine copies the whole slot
+// before the step; the model stores into both slots what it stores, rows at `position` and behind into its own alone.
+struct StateSnapshot {
+    int32_t position = 0;    // first_position < position <= first_position + row_count
+    int32_t state_slot = 0;  // where it goes; of nobody else
+};
+
 // The rows of one sequence in a step: consecutive tokens, prefill chunk or decode rows alike.
 struct SequenceRows {
     int32_t first_row = 0;  // in the batch
@@ -15,7 +22,8 @@ struct SequenceRows {
     int32_t first_position = 0;  // = tokens already in the cache
     int32_t prompt_length = 0;   // whole prompt; rows at or behind it are decode rows
     int32_t state_slot = 0;
-    std::vector<int32_t> block_table;  // ids, enough for first_position + row_count tokens
+    std::vector<StateSnapshot> snapshots{};  // by ascending position
+    std::vector<int32_t> block_table;        // ids, enough for first_position + row_count tokens
     std::vector<int32_t>
         history;  // up to history_tokens ids before first_position, oldest first; kImageHistory inside an image span
 };

@@ -46,6 +46,8 @@ void* RefBackend::allocate(int64_t bytes) {
 
 void RefBackend::release(void* memory) { std::free(memory); }
 
+void RefBackend::copy_bytes(void* to, const void* from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
+
 // Host memory is device memory here.
 Tensor RefBackend::upload(const Tensor& host) { return host; }
 

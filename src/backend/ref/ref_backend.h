@@ -26,6 +26,7 @@ class RefBackend : public Backend {
 
     void embed(const EmbedArgs& args) override;
     void gather_rows(const GatherRowsArgs& args) override;
+    void copy_bytes(void* to, const void* from, int64_t bytes) override;
     void copy_rows(const CopyRowsArgs& args) override;
     void linear(const LinearArgs& args) override;
     void rms_norm(const RmsNormArgs& args) override;
