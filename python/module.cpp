@@ -227,7 +227,7 @@ class Session {
                 throw nb::python_error();
             }
             if (on_event) {
-                (*on_event)(event.index, event.token_id, event.logprob, std::string(event.text), event.end != nullptr);
+                (*on_event)(event.index, event.token_id, event.logprob.value_or(0.0F), std::string(event.text), event.end != nullptr);
             }
             return true;
         } catch (...) {

@@ -125,6 +125,10 @@ Result<TokenRequest> build_token_request(PromptRequest request, const PromptCont
     DI_TRY(result.prompt_token_ids, prompt_ids(request, context));
     DI_TRY_STATUS(add_images(request, is_text, context, result));
     result.sampling = std::move(request.sampling);
+    result.user = std::move(request.user);
+    result.priority = request.priority;
+    result.deadline_ms = request.deadline_ms;
+    result.cache_salt = std::move(request.cache_salt);
     return result;
 }
 

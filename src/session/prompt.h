@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -21,6 +22,11 @@ struct PromptRequest {
     std::vector<std::string> images;
     SamplingParams sampling;        // Session::default_sampling() with the caller's changes
     std::vector<std::string> stop;  // strings that end the answer and are no part of it
+    // As in TokenRequest.
+    std::string user{};
+    int32_t priority = 0;
+    std::optional<double> deadline_ms{};
+    std::string cache_salt{};
 };
 
 // What turns a request into tokens. Owns nothing.

@@ -1,133 +1,11 @@
 #include "session/session.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
-#include "session/limits.h"
-#include "session/stop_strings.h"
-#include "text/detokenizer.h"
 #include "text/token_classes.h"
 
 namespace di {
-
-// One prompt inside the engine.
-struct Session::Running {
-    size_t index = 0;
-    Detokenizer detokenizer;
-    StopStrings stop_strings;
-    bool is_ended = false;  // its caller has the result; only the engine's last record is still to come
-};
-
-// One call of generate().
-class Session::Run {
-  public:
-    Run(Session& session, std::vector<PromptRequest> prompts, const PromptSink& sink)
-        : session_(session), prompts_(std::move(prompts)), results_(prompts_.size()), sink_(sink) {}
-
-    std::vector<PromptResult> run() {
-        Engine& engine = *session_.loaded_->engine;
-        const auto prepared_max =
-            std::max<size_t>(1, static_cast<size_t>(session_.plan().limits.max_num_seqs)) * kPreparedPerSequence;
-        while (next_ < prompts_.size() || !running_.empty()) {
-            while (next_ < prompts_.size() && running_.size() < prepared_max) {
-                submit(next_++);
-            }
-            if (running_.empty()) {
-                continue;
-            }
-            for (const StepOutput& output : engine.step()) {
-                take(output);
-            }
-        }
-        return std::move(results_);
-    }
-
-  private:
-    bool tell(const PromptEvent& event) { return !sink_ || sink_(event); }
-
-    void submit(size_t index) {
-        PromptRequest& prompt = prompts_[index];
-        const std::vector<std::string> stops = prompt.stop;
-        Result<TokenRequest> request =
-            build_token_request(std::move(prompt), {.config = &session_.config(), .tokenizer = session_.tokenizer_.get()});
-        if (!request) {
-            end_with_error(index, std::move(request.error()));
-            return;
-        }
-        session_.add_end_tokens(request->sampling);
-        request->id = session_.next_id_++;
-        results_[index].prompt_token_ids = request->prompt_token_ids;
-        running_.emplace(request->id, Running{.index = index,
-                                              .detokenizer = Detokenizer(*session_.tokenizer_, true),
-                                              .stop_strings = StopStrings(stops)});
-        session_.loaded_->engine->add_request(std::move(*request));
-    }
-
-    void end_with_error(size_t index, Error error) {
-        PromptResult& result = results_[index];
-        result.finish = FinishReason::kError;
-        result.error = std::move(error);
-        tell({.index = index, .end = &result});
-    }
-
-    void take(const StepOutput& output) {
-        const auto found = running_.find(output.request_id);
-        if (found == running_.end()) {
-            return;  // of an earlier call that was left by an abort
-        }
-        Running& running = found->second;
-        if (!running.is_ended) {
-            take_tokens(output, running);
-        }
-        if (!running.is_ended && output.finish != FinishReason::kNone) {
-            end(output, running, output.finish);
-        }
-        if (output.finish != FinishReason::kNone) {
-            running_.erase(found);
-        }
-    }
-
-    void take_tokens(const StepOutput& output, Running& running) {
-        PromptResult& result = results_[running.index];
-        for (size_t i = 0; i < output.token_ids.size(); ++i) {
-            const int32_t id = output.token_ids[i];
-            const float logprob = i < output.logprobs.size() ? output.logprobs[i] : 0.0F;
-            result.token_ids.push_back(id);
-            result.logprobs.push_back(logprob);
-            const std::string text = running.stop_strings.push(running.detokenizer.push(id));
-            result.text += text;
-            const bool go_on = tell({.index = running.index, .token_id = id, .logprob = logprob, .text = text});
-            if (running.stop_strings.is_matched() || !go_on) {
-                session_.loaded_->engine->abort_request(output.request_id);
-                end(output, running, running.stop_strings.is_matched() ? FinishReason::kStop : FinishReason::kAbort);
-                return;
-            }
-        }
-    }
-
-    void end(const StepOutput& output, Running& running, FinishReason finish) {
-        PromptResult& result = results_[running.index];
-        std::string rest = running.stop_strings.push(running.detokenizer.finish());
-        rest += running.stop_strings.finish();
-        result.text += rest;
-        result.finish = finish;
-        result.error = output.error;
-        result.usage = output.usage;
-        // Tokens behind a stop string were computed and are not part of the answer.
-        result.usage.completion_tokens = static_cast<int64_t>(result.token_ids.size());
-        result.timing = output.timing;
-        running.is_ended = true;
-        tell({.index = running.index, .text = rest, .end = &result});
-    }
-
-    Session& session_;
-    std::vector<PromptRequest> prompts_;
-    std::vector<PromptResult> results_;
-    const PromptSink& sink_;
-    size_t next_ = 0;
-    std::map<uint64_t, Running> running_;
-};
 
 Session::Session(std::unique_ptr<Tokenizer> tokenizer, std::unique_ptr<LoadedEngine> loaded, GenerationConfig generation)
     : tokenizer_(std::move(tokenizer)), loaded_(std::move(loaded)), generation_(std::move(generation)) {}
@@ -146,8 +24,148 @@ Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
     return std::unique_ptr<Session>(new Session(std::move(kept), std::move(loaded), std::move(generation)));
 }
 
-std::vector<PromptResult> Session::generate(std::vector<PromptRequest> prompts, const PromptSink& sink) {
-    return Run(*this, std::move(prompts), sink).run();
+Result<SubmittedPrompt> Session::submit(PromptRequest prompt) { return submit_as(next_id_++, std::move(prompt)); }
+
+Result<SubmittedPrompt> Session::submit_as(uint64_t id, PromptRequest prompt) {
+    const std::vector<std::string> stops = prompt.stop;
+    DI_TRY(TokenRequest request, build_token_request(std::move(prompt), {.config = &config(), .tokenizer = tokenizer_.get()}));
+    add_end_tokens(request.sampling);
+    request.id = id;
+    SubmittedPrompt submitted{.id = id, .prompt_token_ids = request.prompt_token_ids};
+    Running running;
+    for (int32_t i = 0; i < request.sampling.n; ++i) {
+        running.samples.push_back(
+            {.detokenizer = Detokenizer(*tokenizer_, true), .stop_strings = StopStrings(stops), .token_count = 0});
+    }
+    running.engine_count = request.sampling.n;
+    running.open_count = request.sampling.n;
+    running_.emplace(id, std::move(running));
+    loaded_->engine->add_request(std::move(request));
+    return submitted;
+}
+
+std::vector<PromptOutput> Session::step() { return parked_.empty() ? step_engine() : std::exchange(parked_, {}); }
+
+std::vector<PromptOutput> Session::step_engine() {
+    apply_aborts();
+    return outputs_of(loaded_->engine->step());
+}
+
+std::vector<PromptOutput> Session::flush() {
+    std::vector<PromptOutput> outputs = std::exchange(parked_, {});
+    for (PromptOutput& output : outputs_of(loaded_->engine->flush())) {
+        outputs.push_back(std::move(output));
+    }
+    return outputs;
+}
+
+void Session::abort(uint64_t id) {
+    const std::lock_guard lock(aborts_mutex_);
+    aborts_.push_back(id);
+}
+
+void Session::apply_aborts() {
+    std::vector<uint64_t> ids;
+    {
+        const std::lock_guard lock(aborts_mutex_);
+        ids.swap(aborts_);
+    }
+    for (const uint64_t id : ids) {
+        if (running_.contains(id)) {
+            loaded_->engine->abort_request(id);
+        } else {
+            aborted_ahead_.insert(id);  // forgotten when no generate() waits for it
+        }
+    }
+    if (!is_generating_) {
+        aborted_ahead_.clear();
+    }
+}
+
+int64_t Session::unfinished_count() const {
+    return std::count_if(running_.begin(), running_.end(), [](const auto& entry) { return entry.second.open_count > 0; });
+}
+
+std::vector<PromptOutput> Session::outputs_of(std::vector<StepOutput> steps) {
+    std::vector<PromptOutput> outputs;
+    for (StepOutput& step : steps) {
+        if (std::optional<PromptOutput> output = output_of(std::move(step))) {
+            outputs.push_back(std::move(*output));
+        }
+    }
+    return outputs;
+}
+
+std::optional<PromptOutput> Session::output_of(StepOutput step) {
+    const auto found = running_.find(step.request_id);
+    if (found == running_.end()) {
+        return std::nullopt;
+    }
+    Running& running = found->second;
+    Sample& sample = running.samples[static_cast<size_t>(step.sample_index)];
+    std::optional<PromptOutput> output;
+    if (!sample.is_ended) {
+        output.emplace();
+        output->request_id = step.request_id;
+        output->sample_index = step.sample_index;
+        take_tokens(step, sample, *output);
+        if (output->finish != FinishReason::kNone) {
+            sample.is_ended = true;
+            // The engine aborts whole requests only: while other samples run on, this one runs unheard.
+            if (--running.open_count == 0 && step.finish == FinishReason::kNone) {
+                loaded_->engine->abort_request(step.request_id);
+            }
+        }
+        output->prompt_logprobs = std::move(step.prompt_logprobs);
+        output->top_prompt_logprobs = std::move(step.top_prompt_logprobs);
+        output->draft_token_ids = std::move(step.draft_token_ids);
+        output->accepted_drafts = step.accepted_drafts;
+        output->usage = step.usage;
+        output->usage.completion_tokens = sample.token_count;
+        output->cache_miss = step.cache_miss;
+        output->timing = step.timing;
+    }
+    if (step.finish != FinishReason::kNone && --running.engine_count == 0) {
+        running_.erase(found);
+    }
+    return output;
+}
+
+void Session::take_tokens(const StepOutput& step, Sample& sample, PromptOutput& output) {
+    for (size_t i = 0; i < step.token_ids.size() && !sample.stop_strings.is_matched(); ++i) {
+        OutputToken& token = output.tokens.emplace_back();
+        token.token_id = step.token_ids[i];
+        if (i < step.logprobs.size()) {
+            token.logprob = step.logprobs[i];
+        }
+        if (i < step.top_logprobs.size()) {
+            token.top_logprobs = step.top_logprobs[i];
+        }
+        token.text = sample.stop_strings.push(sample.detokenizer.push(token.token_id));
+        ++sample.token_count;
+    }
+    if (sample.stop_strings.is_matched()) {
+        output.finish = FinishReason::kStop;
+    } else if (step.finish != FinishReason::kNone) {
+        output.finish = step.finish;
+        output.error = step.error;
+    } else {
+        return;
+    }
+    output.rest = sample.stop_strings.push(sample.detokenizer.finish());
+    output.rest += sample.stop_strings.finish();
+}
+
+void Session::drop(uint64_t id) {
+    const auto found = running_.find(id);
+    if (found == running_.end()) {
+        return;
+    }
+    for (Sample& sample : found->second.samples) {
+        sample.is_ended = true;
+    }
+    found->second.open_count = 0;
+    loaded_->engine->abort_request(id);
 }
 
 void Session::add_end_tokens(SamplingParams& sampling) const {

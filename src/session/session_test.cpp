@@ -1,5 +1,9 @@
 #include "session/session.h"
 
+#include <algorithm>
+#include <map>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 namespace di {
@@ -119,6 +123,114 @@ TEST(Session, TheCallerCanEndOnePromptAndNotTheOthers) {
     EXPECT_EQ(results[0].token_ids.size(), 1U);
     EXPECT_NE(results[1].finish, FinishReason::kAbort);
     EXPECT_EQ(run({greedy("The", 5)})[0].token_ids, results[1].token_ids);
+}
+
+// Steps until nothing is unfinished; outputs of each request in order.
+std::map<uint64_t, std::vector<PromptOutput>> drain() {
+    std::map<uint64_t, std::vector<PromptOutput>> outputs;
+    while (mini().has_unfinished()) {
+        for (PromptOutput& output : mini().step()) {
+            outputs[output.request_id].push_back(std::move(output));
+        }
+    }
+    return outputs;
+}
+
+std::string text_of(const std::vector<PromptOutput>& outputs) {
+    std::string text;
+    for (const PromptOutput& output : outputs) {
+        for (const OutputToken& token : output.tokens) {
+            text += token.text;
+        }
+        text += output.rest;
+    }
+    return text;
+}
+
+int end_count(const std::vector<PromptOutput>& outputs) {
+    return static_cast<int>(std::count_if(outputs.begin(), outputs.end(),
+                                          [](const PromptOutput& output) { return output.finish != FinishReason::kNone; }));
+}
+
+TEST(Session, SubmittedPromptsAnswerAsGeneratedOnesDo) {
+    const std::vector<PromptResult> expected = run({greedy("Once upon a time", 9), forced(" naïve — end")});
+    const SubmittedPrompt first = mini().submit(greedy("Once upon a time", 9)).value();
+    const SubmittedPrompt second = mini().submit(forced(" naïve — end")).value();
+    EXPECT_EQ(first.prompt_token_ids, expected[0].prompt_token_ids);
+    EXPECT_EQ(mini().unfinished_count(), 2);
+    const auto outputs = drain();
+    EXPECT_EQ(text_of(outputs.at(first.id)), expected[0].text);
+    EXPECT_EQ(text_of(outputs.at(second.id)), expected[1].text);
+    EXPECT_EQ(end_count(outputs.at(first.id)), 1);
+    EXPECT_EQ(end_count(outputs.at(second.id)), 1);
+    EXPECT_EQ(mini().unfinished_count(), 0);
+}
+
+TEST(Session, ASubmittedPromptThatCannotRunIsAnsweredAtOnce) {
+    const auto submitted = mini().submit(greedy("", 3));
+    ASSERT_FALSE(submitted.has_value());
+    EXPECT_NE(submitted.error().text.find("empty"), std::string::npos);
+    EXPECT_FALSE(mini().has_unfinished());
+}
+
+TEST(Session, GenerateLosesNothingOfSubmittedPrompts) {
+    const std::string alone = run({greedy("A bird", 12)})[0].text;
+    const SubmittedPrompt submitted = mini().submit(greedy("A bird", 12)).value();
+    EXPECT_FALSE(run({greedy("The", 3)})[0].error.has_value());
+    const auto outputs = drain();
+    ASSERT_EQ(outputs.size(), 1U);
+    EXPECT_EQ(text_of(outputs.at(submitted.id)), alone);
+    EXPECT_EQ(end_count(outputs.at(submitted.id)), 1);
+}
+
+TEST(Session, AbortEndsASubmittedPromptOnceAndKeepsWhatItHad) {
+    const SubmittedPrompt submitted = mini().submit(greedy("Once upon a time", 100)).value();
+    std::vector<PromptOutput> outputs;
+    while (outputs.size() < 3) {
+        for (PromptOutput& output : mini().step()) {
+            outputs.push_back(std::move(output));
+        }
+    }
+    mini().abort(submitted.id);
+    mini().abort(submitted.id);
+    mini().abort(1'000'000);
+    auto rest = drain();
+    ASSERT_TRUE(rest.contains(submitted.id));
+    EXPECT_EQ(rest.at(submitted.id).back().finish, FinishReason::kAbort);
+    EXPECT_EQ(end_count(rest.at(submitted.id)), 1);
+    EXPECT_GE(rest.at(submitted.id).back().usage.completion_tokens, 3);
+}
+
+TEST(Session, AStopStringEndsASubmittedPromptOnce) {
+    PromptRequest request = forced(" one two three four five");
+    request.stop = {"three fo"};
+    const SubmittedPrompt submitted = mini().submit(std::move(request)).value();
+    const auto outputs = drain();
+    EXPECT_EQ(text_of(outputs.at(submitted.id)), " one two ");
+    EXPECT_EQ(outputs.at(submitted.id).back().finish, FinishReason::kStop);
+    EXPECT_EQ(end_count(outputs.at(submitted.id)), 1);
+}
+
+TEST(Session, AbortReachesPromptsInsideGenerateInEveryState) {
+    std::vector<PromptRequest> requests;
+    for (int i = 0; i < 30; ++i) {  // more than are prepared at a time
+        requests.push_back(greedy("Once upon a time", 8));
+    }
+    const uint64_t first = mini().next_id();
+    bool is_told = false;
+    const std::vector<PromptResult> results = run(std::move(requests), [&](const PromptEvent&) {
+        if (!std::exchange(is_told, true)) {
+            mini().abort(first + 1);
+            mini().abort(first + 29);
+        }
+        return true;
+    });
+    ASSERT_EQ(results.size(), 30U);
+    for (size_t i = 0; i < results.size(); ++i) {
+        const bool is_aborted = i == 1 || i == 29;
+        EXPECT_EQ(results[i].finish, is_aborted ? FinishReason::kAbort : FinishReason::kLength) << i;
+    }
+    EXPECT_TRUE(results[29].token_ids.empty());
 }
 
 TEST(Session, EndTokensAreNoText) {
