@@ -235,8 +235,9 @@ struct EngramMixArgs {
 };
 
 struct SigmoidArgs {
-    Tensor x;     // in and out, f32, any shape
-    float limit;  // the argument is clamped to +-limit first
+    Tensor x;                  // in and out, f32, any shape
+    float limit;               // the argument is clamped to +-limit first
+    float temperature = 1.0F;  // before that it is divided by this; > 0
 };
 
 // --- vision tower ----------------------------------------------------------------

@@ -216,6 +216,13 @@ void add_gates(std::vector<OpCase>& cases) {
         return split(values, rows.size());
     };
     cases.push_back({"sigmoid", kRows, sigmoid, 1e-6F, 1e-6F});
+    const auto warm_sigmoid = [=](Backend& backend, const std::vector<int>& rows) {
+        std::vector<float> values = pick(*x, 2 * kDim, rows);
+        const Tensor all = view(values, {static_cast<int64_t>(rows.size()), 2 * kDim});
+        backend.sigmoid({.x = all, .limit = 60.0F, .temperature = 2.5F});
+        return split(values, rows.size());
+    };
+    cases.push_back({"sigmoid with a temperature", kRows, warm_sigmoid, 1e-6F, 1e-6F});
     const auto silu = [=](Backend& backend, const std::vector<int>& rows) {
         const auto n = static_cast<int64_t>(rows.size());
         std::vector<float> values = pick(*x, 2 * kDim, rows);

@@ -32,6 +32,8 @@ struct EngineOptions {
     bool logits_of_all_rows = false;     // room for logits of every row of a step
     uint64_t seed = 0;                   // of dummy weights
     EngineBehaviour behaviour{};
+    // Of draft confidences, as in ModelOptions.
+    std::vector<float> confidence_temperatures{};
 };
 
 // Every byte the process will hold, part by part, before anything is allocated.

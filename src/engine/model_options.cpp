@@ -11,6 +11,7 @@ ModelOptions make_model_options(const EngineOptions& options, const EngineLimits
     model.act_quant = options.act_quant;
     model.replay = options.replay;
     model.replay_keep = options.replay_keep;
+    model.confidence_temperatures = options.confidence_temperatures;
     model.rows_max = limits.max_num_batched_tokens;
     // A step has at most one logit row a sequence, and one a row.
     model.logit_rows_max = options.logits_of_all_rows ? limits.max_num_batched_tokens

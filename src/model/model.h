@@ -16,6 +16,9 @@
 
 namespace di {
 
+// Colder would only turn a confidence into a yes or no, and 0 into no number.
+inline constexpr float kConfidenceTemperatureMin = 1e-5F;
+
 enum class KvQuant : uint8_t { kReference, kOff };
 enum class ActQuant : uint8_t { kNone, kFp8 };
 // What prompts do in the layers behind the YoCo split: all rows (the definition), all rows with the narrowed window, only
@@ -32,6 +35,9 @@ struct ModelOptions {
     int32_t sequences_max = 0;
     int32_t context_max = 0;             // longest sequence in tokens
     std::vector<int32_t> token_classes;  // [vocab] Engram class of every id; empty without Engram
+    // What logits of draft confidences are divided by, by depth; the last value goes for all deeper ones too, none means 1.
+    // At most as many as the model drafts; values below kConfidenceTemperatureMin count as that.
+    std::vector<float> confidence_temperatures{};
 };
 
 // Sees intermediate results by name ("attn.normed", layer) while a step runs. For tests and tools; the tensor is a
@@ -68,6 +74,17 @@ class Model {
     };
     // Row `depth` of every sequence, 0 first; previous_ids = the tokens drawn before (first: DraftRow::token_id).
     virtual DraftStep draft_step(int32_t depth, std::span<const int32_t> previous_ids) = 0;
+
+    // --- routing (models without experts: nothing) ---
+    // How many rows of the last forward() chose each expert; good until the next forward(). Waits for the device, and copies
+    // a few bytes a row and layer: call it when the step's logits have been read.
+    struct RoutingCounts {
+        int32_t layer_count = 0;
+        int32_t expert_count = 0;
+        std::span<const int32_t> rows_of_layer;   // [layers] rows that the layer ran
+        std::span<const int32_t> rows_of_expert;  // [layers, experts]
+    };
+    [[nodiscard]] virtual RoutingCounts routing_counts() { return {}; }
 
     // --- images (has_vision() == false: none) ---
     [[nodiscard]] virtual bool has_vision() const = 0;

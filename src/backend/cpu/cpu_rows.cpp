@@ -223,8 +223,14 @@ void CpuBackend::engram_mix(const EngramMixArgs& args) {
 }
 
 void CpuBackend::sigmoid(const SigmoidArgs& args) {
-    for_items(args.x.rows(), args.x.size() * 10,
-              [&](int64_t row, int) { kernels_.sigmoid_row(args.x.row<float>(row), args.x.row_size(), args.limit); });
+    for_items(args.x.rows(), args.x.size() * 10, [&](int64_t row, int) {
+        float* x = args.x.row<float>(row);
+        // Apart from the kernel, which nearly always has no temperature to divide by.
+        for (int64_t i = 0; args.temperature != 1.0F && i < args.x.row_size(); ++i) {
+            x[i] /= args.temperature;
+        }
+        kernels_.sigmoid_row(x, args.x.row_size(), args.limit);
+    });
 }
 
 void CpuBackend::add(const AddArgs& args) {

@@ -216,7 +216,7 @@ void RefBackend::sigmoid(const SigmoidArgs& args) {
     for (int64_t row = 0; row < args.x.rows(); ++row) {
         float* x = args.x.row<float>(row);
         for (int64_t i = 0; i < args.x.row_size(); ++i) {
-            x[i] = 1.0F / (1.0F + std::exp(-std::clamp(x[i], -args.limit, args.limit)));
+            x[i] = 1.0F / (1.0F + std::exp(-std::clamp(x[i] / args.temperature, -args.limit, args.limit)));
         }
     }
 }

@@ -1,6 +1,7 @@
 #include "model/deepseek_v41/deepseek_v41.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <span>
 
@@ -31,12 +32,27 @@ Status check_token_classes(const ModelConfig& config, std::span<const int32_t> c
     return {};
 }
 
+Status check_confidence_temperatures(const ModelConfig& config, std::span<const float> temperatures) {
+    if (static_cast<int64_t>(temperatures.size()) > std::max<int64_t>(1, config.draft.block_size)) {
+        return fail(ErrorCode::kInvalidArgument,
+                    "{} confidence temperatures were given, expected one, or at most one for each of the model's {} drafts",
+                    temperatures.size(), config.draft.block_size);
+    }
+    for (const float temperature : temperatures) {
+        if (!std::isfinite(temperature) || temperature < 0.0F) {
+            return fail(ErrorCode::kInvalidArgument, "a confidence temperature is {}, expected a number >= 0", temperature);
+        }
+    }
+    return {};
+}
+
 // The options that no batch can break later.
 Status check_options(const ModelConfig& config, const ModelOptions& options) {
     if (options.rows_max < 1 || options.sequences_max < 1 || options.logit_rows_max < 1) {
         return fail(ErrorCode::kInvalidArgument, "rows, sequences and logit rows of a step must be at least 1, not {}, {}, {}",
                     options.rows_max, options.sequences_max, options.logit_rows_max);
     }
+    DI_TRY_STATUS(check_confidence_temperatures(config, options.confidence_temperatures));
     if (config.engram.present()) {
         DI_TRY_STATUS(check_token_classes(config, options.token_classes));
     }
@@ -93,6 +109,7 @@ DeepseekV41::DeepseekV41(const ModelConfig& config, const Checkpoint& checkpoint
     const int64_t rows =
         std::max<int64_t>({options.rows_max, int64_t{options.sequences_max} * config.draft.block_size, config.hc_mult});
     zeros_.assign(static_cast<size_t>(rows), 0);
+    routed_rows_.assign(static_cast<size_t>(config.layer_count), 0);
     row_numbers_.resize(static_cast<size_t>(rows));
     std::iota(row_numbers_.begin(), row_numbers_.end(), 0);
 }

@@ -32,6 +32,8 @@ class DeepseekV41 final : public Model {
     void draft_begin(const DraftBatch& batch) override;
     DraftStep draft_step(int32_t depth, std::span<const int32_t> previous_ids) override;
 
+    [[nodiscard]] RoutingCounts routing_counts() override;
+
     [[nodiscard]] bool has_vision() const override { return config_.vision.present(); }
     void encode_image(const ImageInput& image, const Tensor& output) override;
     [[nodiscard]] int64_t image_token_count(int64_t grid_height, int64_t grid_width) const override;
@@ -73,6 +75,7 @@ class DeepseekV41 final : public Model {
     void layer(int32_t layer, const Batch& batch, Rows& rows);
     void block(const LayerView& view, Rows& rows, const Tensor& normed);
     void feed_forward(const LayerView& view, const Rows& rows);
+    [[nodiscard]] Tensor place_routing(const LayerView& view, int64_t rows);
     [[nodiscard]] Tensor collapse(const LayerView& view, const Rows& rows, const Tensor& pre, const Tensor& norm,
                                   std::string_view name);
     void mixes(const LayerView& view, const HyperParameters& hyper, const Rows& rows, const Tensor& pre, std::string_view name);
@@ -99,6 +102,7 @@ class DeepseekV41 final : public Model {
     // draft.cpp
     void draft_context(const Rows& rows);
     [[nodiscard]] LayerView stage_view(int32_t stage) const;
+    [[nodiscard]] float confidence_temperature(int32_t depth) const;
 
     ModelConfig config_;
     ModelOptions options_;
@@ -116,6 +120,9 @@ class DeepseekV41 final : public Model {
     StepPlan plan_;
     RowSet draft_rows_;
     CacheMemory cache_;
+    std::vector<int32_t> routed_rows_;          // [layers] rows of the last step; their experts stand in space_, layer by layer
+    std::vector<int32_t> routed_experts_;       // the same on the host
+    std::vector<int32_t> expert_rows_;          // [layers, experts]
     std::vector<int64_t> engram_ids_;           // [rows, rows per token]
     std::vector<int32_t> zeros_, row_numbers_;  // [rows_max] 0, 0, ... and 0, 1, ...
     std::vector<int32_t> visible_;              // [rows]

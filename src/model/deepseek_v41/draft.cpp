@@ -90,8 +90,16 @@ Model::DraftStep DeepseekV41::draft_step(int32_t depth, std::span<const int32_t>
         {.input = markov, .weight = p.markov_head, .bias = {}, .output = logits, .round_output = false, .accumulate = true});
     backend_.linear({.input = features, .weight = p.confidence, .bias = {}, .output = confidence, .round_output = false});
     probe("draft.confidence_logit", depth, confidence);
-    backend_.sigmoid({.x = confidence, .limit = 60.0F});
+    backend_.sigmoid({.x = confidence, .limit = 60.0F, .temperature = confidence_temperature(depth)});
     return {.logits = logits, .confidence = confidence};
+}
+
+float DeepseekV41::confidence_temperature(int32_t depth) const {
+    const std::vector<float>& values = options_.confidence_temperatures;
+    if (values.empty()) {
+        return 1.0F;
+    }
+    return std::max(kConfidenceTemperatureMin, values[std::min(static_cast<size_t>(depth), values.size() - 1)]);
 }
 
 DeepseekV41::LayerView DeepseekV41::stage_view(int32_t stage) const {

@@ -89,7 +89,7 @@ Workspace make_workspace(const ModelConfig& config, const ModelOptions& options,
     }
     lay_out_attention(config, options, rows, layout, space);
     const int64_t slots = std::max(config.experts_per_token, config.draft.experts_per_token);
-    space.router_experts = layout.take(DType::kI32, {rows, slots});
+    space.router_experts = layout.take(DType::kI32, {config.layer_count + 1, rows, slots});
     space.router_weights = layout.take(DType::kF32, {rows, slots});
     if (config.engram.present()) {
         space.engram_rows = layout.activations({rows, config.engram.rows_per_token() * config.engram.head_dim});

@@ -29,7 +29,7 @@ struct Workspace {
     Tensor selected;            // [rows, topk] i32
     Tensor candidates;          // [rows, candidate blocks] i32
     // Feed-forward.
-    Tensor router_experts;  // [rows, topk] i32
+    Tensor router_experts;  // [layers + 1, rows, topk] i32: of every layer of a step, one behind the other; then draft stages
     Tensor router_weights;  // [rows, topk] f32
     // Engram.
     Tensor engram_rows;       // [rows, rows per token * dim]
