@@ -33,6 +33,15 @@ inline constexpr int32_t kModelLengthMax = 1 << 30;
 inline constexpr int32_t kDefaultSequences = 16;
 inline constexpr int32_t kDefaultBatchedTokens = 512;
 
+// Steps that the cost of a step is learned from: minutes of decoding, so that a machine that has become busy or idle is
+// believed soon, and enough of every number of rows. The slopes are looked at again this often, since that sorts them all.
+inline constexpr size_t kCostSamples = 5000;
+inline constexpr int64_t kCostRefreshSteps = 256;
+// A slope is not taken from fewer steps of one number of rows, nor where they differ less than this share: the noise of the
+// clock would be all of it.
+inline constexpr size_t kSlopeSamplesMin = 10;
+inline constexpr double kSlopeSpreadMin = 0.05;
+
 // Share of the memory that a plan may fill: text, logs, the allocator and the rest of the machine need some too.
 inline constexpr double kMemoryShare = 0.9;
 
