@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/progress.h"
+#include "session/settings.h"
 #include "text/token_classes.h"
 
 namespace di {
@@ -37,16 +38,6 @@ std::string embedded_model() {
 }
 
 Status check_supported(const Options& options) {
-    if (options.backend == "cuda") {
-        return fail(ErrorCode::kInvalidArgument, "backend \"cuda\": no cuda backend in this build, expected auto, cpu or ref");
-    }
-    if (options.gpu_memory) {
-        return fail(ErrorCode::kInvalidArgument,
-                    "--gpu-memory {}: no cuda backend in this build, expected the flag to be absent", *options.gpu_memory);
-    }
-    if (options.drafts.value_or(0) > 0) {
-        return fail(ErrorCode::kInvalidArgument, "not in this version: --drafts {}, expected 0", *options.drafts);
-    }
     if (options.json_schema) {
         return fail(ErrorCode::kInvalidArgument, "not in this version: --json-schema {}", *options.json_schema);
     }
@@ -56,21 +47,8 @@ Status check_supported(const Options& options) {
     if (options.grammar) {
         return fail(ErrorCode::kInvalidArgument, "not in this version: --grammar {}", *options.grammar);
     }
-    if (options.replay_keep && options.replay == "off") {
-        return fail(ErrorCode::kInvalidArgument, "--replay-keep {} without --replay, expected --replay compact",
-                    *options.replay_keep);
-    }
     return {};
 }
-
-Replay replay_of(const std::string& name) {
-    return name == "mask"      ? Replay::kMask
-           : name == "compact" ? Replay::kCompact
-           : name == "exact"   ? Replay::kExact
-                               : Replay::kOff;
-}
-
-int32_t to_int32(const std::optional<int64_t>& value) { return static_cast<int32_t>(value.value_or(0)); }
 
 }  // namespace
 
@@ -107,18 +85,8 @@ Result<std::string> model_directory(const Options& options) {
         }
         return embedded;
     }
-    const std::string& model = *options.model;
-    if (model.ends_with(".gguf")) {
-        return fail(ErrorCode::kUnsupported, "not in this version: GGUF file {}, expected a model directory", model);
-    }
-    std::error_code error;
-    if (!fs::exists(model, error)) {
-        return fail(ErrorCode::kNotFound, "model {} does not exist, expected a directory with config.json", model);
-    }
-    if (!fs::is_directory(model, error)) {
-        return fail(ErrorCode::kInvalidFile, "model {} is not a directory, expected one with config.json", model);
-    }
-    return model;
+    DI_TRY_STATUS(check_model_directory(*options.model));
+    return *options.model;
 }
 
 Result<EngineOptions> engine_options(const Options& options) {
@@ -129,22 +97,8 @@ Result<EngineOptions> engine_options(const Options& options) {
 
 Result<EngineOptions> engine_flags(const Options& options) {
     DI_TRY_STATUS(check_supported(options));
-    EngineOptions engine;
-    engine.load_format = options.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto;
-    engine.backend = options.backend;
-    engine.threads = to_int32(options.threads);
-    engine.activations = options.activations == "bf16" ? Activations::kBF16 : Activations::kF32;
-    engine.kv_quant = options.kv_quant == "off" ? KvQuant::kOff : KvQuant::kReference;
-    engine.act_quant = options.act_quant == "fp8" ? ActQuant::kFp8 : ActQuant::kNone;
-    engine.replay = replay_of(options.replay);
-    engine.replay_keep = to_int32(options.replay_keep);
-    engine.max_model_len = to_int32(options.max_model_len);
-    engine.max_num_seqs = to_int32(options.max_num_seqs);
-    engine.max_num_batched_tokens = to_int32(options.max_num_batched_tokens);
-    engine.kv_memory_bytes = options.kv_memory.value_or(0);
-    engine.weights_memory_bytes = options.weights_memory.value_or(0);
-    engine.seed = options.seed.value_or(0);
-    return engine;
+    DI_TRY(SessionOptions session, session_options(options));
+    return std::move(session.engine);
 }
 
 PromptRequest default_request(const Options& options, const Session& session) {
@@ -160,8 +114,9 @@ PromptRequest default_request(const Options& options, const Session& session) {
 }
 
 Result<std::unique_ptr<Session>> open_session(const Options& options) {
-    SessionOptions session;
-    DI_TRY(session.engine, engine_options(options));
+    DI_TRY_STATUS(check_supported(options));
+    DI_TRY(SessionOptions session, session_options(options));
+    DI_TRY(session.engine.model_directory, model_directory(options));
     const ProgressLine line(fmt::format("loading {}", session.engine.model_directory));
     return Session::open(session);
 }

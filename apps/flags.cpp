@@ -19,7 +19,9 @@ struct Slot {
 
 CLI::Option* add_flag(CLI::App& app, const Flag& flag, Slot& slot) {
     if (flag.value_name.empty()) {
-        return app.add_flag(flag.name, slot.is_set, flag.help);
+        const std::string names =
+            flag.may_be_negated ? fmt::format("{},!--no-{}", flag.name, std::string_view(flag.name).substr(2)) : flag.name;
+        return app.add_flag(names, slot.is_set, flag.help);
     }
     CLI::Option* option = app.add_option(flag.name, slot.values, flag.help);
     option->type_name(flag.name.starts_with("--") ? flag.value_name : "");

@@ -18,6 +18,7 @@ struct Flag {
     std::string help;
     bool takes_many = false;  // may be repeated
     bool is_required = false;
+    bool may_be_negated = false;  // a switch that is on: --no-NAME turns it off
 };
 
 struct CommandFlags {

@@ -5,9 +5,9 @@
 
 #include "apps/commands.h"
 #include "apps/engine_setup.h"
-#include "apps/environment.h"
 #include "apps/options.h"
 #include "base/log.h"
+#include "session/environment.h"
 
 namespace {
 

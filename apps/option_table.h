@@ -6,19 +6,16 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "apps/flags.h"
 #include "apps/options.h"
+#include "session/option_row.h"
 
-// Every option of the program as a row: how it is called, who takes it, where it goes, what it may be.
-// The same row reads a flag, a variable of the environment and a key of the file.
+// Every option of the program: those of a command, and the settings of model and engine (session/settings.h).
 namespace di {
 
-using OptionTarget = std::variant<bool Options::*, std::string Options::*, std::optional<std::string> Options::*,
-                                  std::vector<std::string> Options::*, std::optional<int64_t> Options::*,
-                                  std::optional<uint64_t> Options::*, std::optional<double> Options::*>;
+using OptionTarget = OptionTargetOf<Options>;
 
 struct OptionRow {
     std::string_view name;        // "max-tokens"; positional arguments are written in capitals
@@ -30,6 +27,8 @@ struct OptionRow {
     double lowest = 0.0;            // of numbers
     double highest = static_cast<double>(std::numeric_limits<int32_t>::max());
     bool is_bytes = false;  // "512MiB", "2GB" or a plain number
+    bool excludes_lowest = false;
+    bool is_on = false;  // a switch that is on unless --no-NAME is given
     bool is_required = false;
     bool may_stand_in_file = true;  // false: belongs to one call, not to a configuration
 };
@@ -45,8 +44,5 @@ struct OptionRow {
 // "DEEPINFER_THREADS".
 [[nodiscard]] Status set_option(const OptionRow& row, const std::vector<std::string>& values, std::string_view where,
                                 Options& options);
-
-// "1024", "512MiB" (powers of 1024: KiB, MiB, GiB, TiB, K, M, G, T) or "2GB" (powers of 1000: KB, MB, GB, TB).
-[[nodiscard]] std::optional<int64_t> parse_bytes(std::string_view text);
 
 }  // namespace di

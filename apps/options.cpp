@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/environment.h"
 #include "apps/flags.h"
 #include "apps/option_table.h"
 #include "base/file_io.h"
+#include "session/environment.h"
 
 namespace di {
 namespace {
@@ -73,30 +73,16 @@ Status apply_file(const std::string& path, ParsedOptions& parsed) {
     return {};
 }
 
-// The reference names the hardware where we name the backend.
-std::string environment_value(std::string_view name, const std::string& value) {
-    return name == "DEEPINFER_ACCELERATOR" && value == "nvidia" ? "cuda" : value;
-}
-
 Status apply_environment(const std::vector<std::pair<std::string, std::string>>& environment, ParsedOptions& parsed) {
     for (const auto& [name, value] : environment) {
-        const EnvironmentName* known = find_environment_name(name);
-        if (known == nullptr) {
-            parsed.warnings.push_back(fmt::format("unknown environment variable {}", name));
-            continue;
+        DI_TRY(const EnvironmentMeaning meaning, meaning_of(name, value));
+        if (!meaning.warning.empty()) {
+            parsed.warnings.push_back(meaning.warning);
         }
-        if (!known->has_effect) {
-            parsed.warnings.push_back(fmt::format("{} has no effect in this version", name));
-            continue;
+        if (meaning.setting != nullptr) {
+            DI_TRY_STATUS(
+                apply(*find_option(meaning.setting->rule.name), {meaning.value}, name, "environment " + name, parsed));
         }
-        if (known->option.empty() || value.empty()) {
-            continue;
-        }
-        if (name == "DEEPINFER_ACCELERATOR" && value == "ascend") {
-            return fail(ErrorCode::kUnsupported, "DEEPINFER_ACCELERATOR: \"ascend\" is not supported, expected auto or cpu");
-        }
-        DI_TRY_STATUS(
-            apply(*find_option(known->option), {environment_value(name, value)}, name, "environment " + name, parsed));
     }
     return {};
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "session/settings.h"
 
 // The one typed configuration of the program. A value comes from, strongest first: a flag, the
 // environment, the file of --config, the default written here.
@@ -14,7 +15,7 @@ namespace di {
 
 enum class Command : uint8_t { kRun, kChat, kInspect, kLogits, kDoctor, kBench };
 
-struct Options {
+struct Options : Settings {
     // What to do.
     std::optional<std::string> prompt;   // run: PROMPT
     std::string subject;                 // inspect: M; bench: the benchmark's name
@@ -34,30 +35,10 @@ struct Options {
     std::optional<double> temperature;
     std::optional<double> top_p;
     std::optional<int64_t> top_k;
-    std::optional<uint64_t> seed;
     std::vector<std::string> stop;
     std::optional<std::string> json_schema;
     std::optional<std::string> regex;
     std::optional<std::string> grammar;
-    std::optional<int64_t> drafts;
-
-    // Model and engine.
-    std::optional<std::string> model;
-    std::string backend = "auto";
-    std::string load_format = "auto";
-    std::string activations;  // empty: the backend's default
-    std::string kv_quant = "reference";
-    std::string act_quant = "none";
-    std::string replay = "off";
-    std::optional<int64_t> replay_keep;
-    std::optional<int64_t> threads;
-    std::optional<int64_t> max_model_len;
-    std::optional<int64_t> max_num_seqs;
-    std::optional<int64_t> max_num_batched_tokens;
-    std::optional<int64_t> kv_memory;
-    std::optional<int64_t> weights_memory;
-    std::optional<int64_t> gpu_memory;
-    std::string log_level = "info";
 
     // bench
     std::optional<int64_t> prompt_tokens;

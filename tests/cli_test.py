@@ -174,7 +174,10 @@ def test_bad_prompts_fail_with_one_line():
         (["run", "a", "--backend", "cuda"], 'no cuda backend in this build, expected auto, cpu or ref'),
         (["run", "a", "--gpu-memory", "1GiB"], "no cuda backend in this build"),
         (["run", "a", "--kv-memory", "much"], '--kv-memory: "much", expected bytes such as'),
-        (["run", "a", "--drafts", "3"], "not in this version: --drafts 3"),
+        (["run", "a", "--drafts", "65"], '--drafts: "65", expected an integer from 0 to 64'),
+        (["run", "a", "--draft-schedule", "often"], '--draft-schedule: "often", expected fixed or confidence'),
+        (["run", "a", "--scheduling-policy", "lifo"], '--scheduling-policy: "lifo"'),
+        (["run", "a", "--batch-invariant", "--verify-mode", "rejection"], "expected exact"),
         (["run", "a", "--json-schema", "f"], "not in this version: --json-schema"),
         (["run", "a", "--regex", "x"], "not in this version: --regex"),
         (["run", "a", "--grammar", "f"], "not in this version: --grammar"),
@@ -330,7 +333,7 @@ def test_unknown_names_are_reported():
     assert done.returncode == 0
     warnings = done.stderr.decode()
     assert "unknown environment variable DEEPINFER_NO_SUCH" in warnings
-    assert "DEEPINFER_NCCL_NUM_SMS has no effect in this version" in warnings
+    assert "DEEPINFER_NCCL_NUM_SMS has no effect: one process on one machine" in warnings
 
 
 def test_flag_environment_file_default(tmp_path):
@@ -344,6 +347,43 @@ def test_flag_environment_file_default(tmp_path):
     assert f"option threads = 1 (file {config})" in debug
     config.write_text('{"threads": "several"}')
     assert "threads" in error_of(deepinfer("doctor", "--config", config), 2)
+
+
+def test_switches_can_be_turned_off_by_flag_and_file(tmp_path):
+    off = deepinfer("doctor", "--log-level", "debug")
+    assert off.returncode == 0
+    done = deepinfer("run", "a", "--max-tokens", 1, "--no-prefix-cache", "--no-async", "--batch-invariant", "--log-level", "debug")
+    assert done.returncode == 0, done.stderr
+    debug = done.stderr.decode()
+    for line in ("prefix-cache = false (flag)", "async = false (flag)", "batch-invariant = true (flag)"):
+        assert f"option {line}" in debug
+    config = tmp_path / "c.json"
+    config.write_text(json.dumps({"prefix_cache": False, "scheduling_policy": "priority"}))
+    debug = deepinfer("run", "a", "--max-tokens", 1, "--config", config, "--prefix-cache", "--log-level", "debug").stderr.decode()
+    assert "option prefix-cache = true (flag)" in debug and f"option scheduling-policy = priority (file {config})" in debug
+
+
+NEEDS_ENGINE = pytest.mark.xfail(reason="the first-come engine neither bans tokens nor counts steps")
+
+
+@NEEDS_ENGINE
+def test_banned_ids_and_the_cap_of_top_k_hold_for_every_request():
+    def ids(**environment):
+        done = deepinfer("run", "Once upon a time", "--max-tokens", 12, "--temperature", 1, "--seed", 3, "--json", environment=environment)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["token_ids"]
+
+    free = ids()
+    greedy = ids(DEEPINFER_SAMPLER_FORCE_TOPK="1")
+    assert greedy == ids(DEEPINFER_SAMPLER_FORCE_TOPK="1") != free
+    assert greedy[0] not in ids(DEEPINFER_SAMPLER_FORCE_TOPK="1", DEEPINFER_DECODE_TOKEN_BLACKLIST=str(greedy[0]))[:1]
+    assert "99999" in error_of(deepinfer("run", "a", "--banned-token-ids", "5,99999"), 2)
+
+
+@NEEDS_ENGINE
+def test_statistics_are_logged_when_asked_for():
+    done = deepinfer("run", "a", "--max-tokens", 8, "--log-interval-steps", 2, "--log-level", "info")
+    assert done.returncode == 0 and b"engine: 2 steps" in done.stderr
 
 
 def test_hardware_that_is_not_there():

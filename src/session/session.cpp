@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "text/token_classes.h"
 
 namespace di {
 
-Session::Session(std::unique_ptr<Tokenizer> tokenizer, std::unique_ptr<LoadedEngine> loaded, GenerationConfig generation)
-    : tokenizer_(std::move(tokenizer)), loaded_(std::move(loaded)), generation_(std::move(generation)) {}
+Session::Session(const SessionOptions& options, std::unique_ptr<Tokenizer> tokenizer, std::unique_ptr<LoadedEngine> loaded,
+                 GenerationConfig generation)
+    : options_(options), tokenizer_(std::move(tokenizer)), loaded_(std::move(loaded)), generation_(std::move(generation)) {}
 
 Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
     const std::string& model = options.engine.model_directory;
@@ -21,7 +23,13 @@ Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
         return fail(ErrorCode::kInvalidFile, "the tokenizer has ids up to {}, expected at most the model's vocab_size {}",
                     kept->vocabulary_size() - 1, loaded->config.vocab_size);
     }
-    return std::unique_ptr<Session>(new Session(std::move(kept), std::move(loaded), std::move(generation)));
+    for (const int32_t id : options.banned_token_ids) {
+        if (id >= loaded->config.vocab_size) {
+            return fail(ErrorCode::kInvalidArgument, "banned-token-ids: {}, expected ids from 0 to {}", id,
+                        loaded->config.vocab_size - 1);
+        }
+    }
+    return std::unique_ptr<Session>(new Session(options, std::move(kept), std::move(loaded), std::move(generation)));
 }
 
 Result<SubmittedPrompt> Session::submit(PromptRequest prompt) { return submit_as(next_id_++, std::move(prompt)); }
@@ -30,6 +38,7 @@ Result<SubmittedPrompt> Session::submit_as(uint64_t id, PromptRequest prompt) {
     const std::vector<std::string> stops = prompt.stop;
     DI_TRY(TokenRequest request, build_token_request(std::move(prompt), {.config = &config(), .tokenizer = tokenizer_.get()}));
     add_end_tokens(request.sampling);
+    apply_options(request.sampling);
     request.id = id;
     SubmittedPrompt submitted{.id = id, .prompt_token_ids = request.prompt_token_ids};
     Running running;
@@ -48,7 +57,19 @@ std::vector<PromptOutput> Session::step() { return parked_.empty() ? step_engine
 
 std::vector<PromptOutput> Session::step_engine() {
     apply_aborts();
-    return outputs_of(loaded_->engine->step());
+    std::vector<PromptOutput> outputs = outputs_of(loaded_->engine->step());
+    if (options_.log_interval_steps > 0 && ++steps_ % options_.log_interval_steps == 0) {
+        log_statistics();
+    }
+    return outputs;
+}
+
+void Session::log_statistics() {
+    const EngineStats now = stats();
+    log_info(
+        "engine: {} steps, {} running, {} waiting; tokens: {} prompt, {} cached, {} output; blocks: {} used, {} cached of {}",
+        now.steps, now.running, now.waiting, now.prompt_tokens, now.cached_tokens, now.output_tokens, now.blocks_used,
+        now.blocks_cached, now.blocks_total);
 }
 
 std::vector<PromptOutput> Session::flush() {
@@ -176,6 +197,14 @@ void Session::add_end_tokens(SamplingParams& sampling) const {
         if (id != config().eos_token_id && id < config().vocab_size) {
             sampling.stop_token_ids.push_back(id);
         }
+    }
+}
+
+void Session::apply_options(SamplingParams& sampling) const {
+    sampling.banned_token_ids.insert(sampling.banned_token_ids.end(), options_.banned_token_ids.begin(),
+                                     options_.banned_token_ids.end());
+    if (options_.top_k_max > 0 && (sampling.top_k <= 0 || sampling.top_k > options_.top_k_max)) {
+        sampling.top_k = options_.top_k_max;
     }
 }
 

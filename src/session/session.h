@@ -25,7 +25,10 @@ namespace di {
 
 struct SessionOptions {
     EngineOptions engine;
-    std::string tokenizer_directory;  // empty: the model's
+    std::string tokenizer_directory{};        // empty: the model's
+    std::vector<int32_t> banned_token_ids{};  // no request produces them
+    int32_t top_k_max = 0;                    // no request draws among more; 0: no cap
+    int64_t log_interval_steps = 0;           // a line of statistics every so many steps; 0: never
 };
 
 // The end of one sample of a prompt. Every prompt gets exactly one of each of its samples, in the order of the input.
@@ -144,7 +147,11 @@ class Session {
     };
     class Run;
 
-    Session(std::unique_ptr<Tokenizer> tokenizer, std::unique_ptr<LoadedEngine> loaded, GenerationConfig generation);
+    Session(const SessionOptions& options, std::unique_ptr<Tokenizer> tokenizer, std::unique_ptr<LoadedEngine> loaded,
+            GenerationConfig generation);
+    // What the options say of every request.
+    void apply_options(SamplingParams& sampling) const;
+    void log_statistics();
     // The engine knows the end token of config.json; generation_config.json may name more.
     void add_end_tokens(SamplingParams& sampling) const;
     [[nodiscard]] Result<SubmittedPrompt> submit_as(uint64_t id, PromptRequest prompt);
@@ -157,10 +164,12 @@ class Session {
     void drop(uint64_t id);
     void apply_aborts();
 
+    SessionOptions options_;
     std::unique_ptr<Tokenizer> tokenizer_;
     std::unique_ptr<LoadedEngine> loaded_;
     GenerationConfig generation_;
     uint64_t next_id_ = 0;
+    int64_t steps_ = 0;
     bool is_generating_ = false;
     std::map<uint64_t, Running> running_;
     std::vector<PromptOutput> parked_;  // of submitted prompts, met inside generate()
