@@ -63,11 +63,24 @@ const float* CpuBackend::quantised_rows(const Tensor& input, Buffer& into) {
 }
 
 void CpuBackend::run_linear(LinearWork work, ThreadScratch& own) {
-    if (work.rows > 4 && work.weight.format != WeightFormat::kF32) {
+    if (work.rows > kDirectRowsMax && work.weight.format != WeightFormat::kF32) {
         work.strip_rows = kLinearOutputBlock * work.k * 4 <= kStripBytesMax ? kLinearOutputBlock : kLinearOutputBlock / 2;
         work.strip = own.strip.get<float>(work.strip_rows * work.k);
     }
     kernels_.linear(work);
+}
+
+// Outputs of a work item. Few rows: as many as give each thread one item, in whole tiles, so that all have the same to do. Many rows
+// share a decoded strip, and there are enough items anyway.
+int64_t CpuBackend::output_block(int64_t outputs, int64_t rows, int64_t row_blocks) const {
+    const int64_t threads = pool_.thread_count();
+    if (rows <= kDirectRowsMax) {
+        const int64_t share = (outputs + threads - 1) / threads;
+        const int64_t tile = share < 2 * kLinearOutputTile ? kLinearOutputTile / 2 : kLinearOutputTile;
+        return (share + tile - 1) / tile * tile;
+    }
+    // A narrow matrix (24 mixes of all streams, say) is cut finer so that every thread has a part.
+    return outputs * row_blocks < 4 * kLinearOutputBlock * threads ? kLinearOutputTile : kLinearOutputBlock;
 }
 
 // Work items: a group of outputs times a block of rows. Small products stay whole.
@@ -81,9 +94,7 @@ void CpuBackend::product_items(const ProductArgs& args, const uint16_t* const* i
                           .accumulate = args.accumulate,
                           .round = args.round};
     const int64_t row_blocks = (args.rows + kLinearRowBlock - 1) / kLinearRowBlock;
-    // A narrow matrix (24 mixes of all streams, say) is cut finer so that every thread has a part.
-    const bool is_narrow = outputs * row_blocks * args.groups < 4 * kLinearOutputBlock * pool_.thread_count();
-    const int64_t block_size = is_narrow ? kLinearOutputBlockSmall : kLinearOutputBlock;
+    const int64_t block_size = output_block(outputs * args.groups, args.rows, row_blocks);
     const int64_t output_blocks = (outputs + block_size - 1) / block_size;
     const auto run = [&](int64_t item, int thread) {
         LinearWork part = work;

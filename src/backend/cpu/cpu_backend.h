@@ -97,6 +97,7 @@ class CpuBackend : public ref::RefBackend {
         bool round = false;
     };
     void product(const ProductArgs& args);
+    [[nodiscard]] int64_t output_block(int64_t outputs, int64_t rows, int64_t row_blocks) const;
     void product_items(const ProductArgs& args, const uint16_t* const* inputs_bf16);
     // One work item with the strip that it may need.
     void run_linear(LinearWork work, ThreadScratch& own);

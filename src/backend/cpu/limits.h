@@ -22,8 +22,11 @@ inline constexpr int64_t kLinearRowBlock = 128;
 
 // Outputs of one work item of a product. A multiple of every tile width (3, 4, 6, 8).
 inline constexpr int64_t kLinearOutputBlock = 24;
-// The same where a matrix has too few outputs for the threads. The width of the one-row tile.
-inline constexpr int64_t kLinearOutputBlockSmall = 8;
+// Outputs of the one-row tile, which also is the work item where a matrix has too few outputs for the threads.
+inline constexpr int64_t kLinearOutputTile = 8;
+
+// Rows up to which a product reads the weights in their format; more rows share decoded strips (linear_body.h).
+inline constexpr int64_t kDirectRowsMax = 4;
 
 // Bytes of decoded weights that a thread works on at a time: half of a common L2.
 inline constexpr int64_t kStripBytesMax = 256 * 1024;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/outputs_body.h"
 #include "backend/cpu/simd.h"
 
 // y[r][j] = x[r] . w[j]. A tile of R rows times C outputs keeps R x C vector accumulators in registers; each walks k upwards by
@@ -81,9 +82,14 @@ struct Fp4Reader {
         : data(weight.data + row * weight.row_bytes),
           scale(weight.scale + (row >> weight.scale_row_shift) * weight.scale_row_codes) {}
     DI_KERNEL_INLINE void read(int64_t k, typename S::Float* out) const {
-        const auto table = S::fp4_table(kE8m0Values[scale[k / 32]]);
-        S::fp4_half_block(data + k / 2, table, out);
-        S::fp4_half_block(data + k / 2 + 8, table, out + 16 / S::kWidth);
+        const float factor = kE8m0Values[scale[k / 32]];
+        if constexpr (requires { &S::fp4_block; }) {
+            S::fp4_block(data + k / 2, factor, out);
+        } else {
+            const auto table = S::fp4_table(factor);
+            S::fp4_half_block(data + k / 2, table, out);
+            S::fp4_half_block(data + k / 2 + 8, table, out + 16 / S::kWidth);
+        }
     }
     DI_KERNEL_INLINE typename S::Float read_part(int64_t, int64_t) const { return S::set1(0.0F); }
 };
@@ -94,13 +100,10 @@ DI_KERNEL_INLINE void tile(const float* const* x, const Reader* readers, int64_t
                            const uint8_t* ahead = nullptr) {
     using Float = typename S::Float;
     constexpr int64_t kStep = static_cast<int64_t>(Reader::kVectors) * S::kWidth;
-    Float accumulators[R][C];
+    Float accumulators[R * C];
     DI_UNROLL
-    for (int r = 0; r < R; ++r) {
-        DI_UNROLL
-        for (int c = 0; c < C; ++c) {
-            accumulators[r][c] = S::set1(0.0F);
-        }
+    for (int i = 0; i < R * C; ++i) {
+        accumulators[i] = S::set1(0.0F);
     }
     int64_t at = 0;
     for (; at + kStep <= k; at += kStep) {
@@ -119,7 +122,7 @@ DI_KERNEL_INLINE void tile(const float* const* x, const Reader* readers, int64_t
             for (int r = 0; r < R; ++r) {
                 DI_UNROLL
                 for (int v = 0; v < Reader::kVectors; ++v) {
-                    accumulators[r][c] = S::fma(weights[v], load<S>(x[r] + at + v * S::kWidth), accumulators[r][c]);
+                    accumulators[r * C + c] = S::fma(weights[v], load<S>(x[r] + at + v * S::kWidth), accumulators[r * C + c]);
                 }
             }
         }
@@ -130,36 +133,11 @@ DI_KERNEL_INLINE void tile(const float* const* x, const Reader* readers, int64_t
             const Float weights = readers[c].read_part(at, k - at);
             DI_UNROLL
             for (int r = 0; r < R; ++r) {
-                accumulators[r][c] = S::fma(weights, load_part<S>(x[r] + at, k - at), accumulators[r][c]);
+                accumulators[r * C + c] = S::fma(weights, load_part<S>(x[r] + at, k - at), accumulators[r * C + c]);
             }
         }
     }
-    DI_UNROLL
-    for (int r = 0; r < R; ++r) {
-        DI_UNROLL
-        for (int c = 0; c < C; ++c) {
-            sums[r * C + c] = S::sum(accumulators[r][c]);
-        }
-    }
-}
-
-// Bias and old value are added in f32 behind the sum.
-template <typename S>
-DI_KERNEL_INLINE void put_output(const LinearWork& work, int64_t row, int64_t output, float sum) {
-    float* to = work.outputs[row] + output;
-    if (work.bias != nullptr) {
-        float bias = 0.0F;
-        if (work.is_bias_bf16) {
-            uint16_t half = 0;
-            __builtin_memcpy(&half, work.bias + 2 * output, 2);
-            const uint32_t bits = static_cast<uint32_t>(half) << 16;
-            __builtin_memcpy(&bias, &bits, 4);
-        } else {
-            __builtin_memcpy(&bias, work.bias + 4 * output, 4);
-        }
-        sum += bias;
-    }
-    *to = work.accumulate ? *to + sum : sum;
+    sum_all<S, R * C>(accumulators, sums);
 }
 
 template <typename S, typename Reader, int R, int C>
@@ -170,12 +148,10 @@ void outputs_tile(const LinearWork& work, const float* const* x, int64_t row, in
         readers[c] = Reader(work.weight, weight_row + c);
     }
     float sums[R * C];
-    const uint8_t* ahead = work.weight.data + (weight_row + C) * work.weight.row_bytes;
+    const uint8_t* ahead = work.weight.data + weight_row * work.weight.row_bytes + prefetch_distance(C * work.weight.row_bytes);
     tile<S, Reader, R, C, (R <= Reader::kPrefetchRows)>(x, readers, work.k, sums, ahead);
     for (int r = 0; r < R; ++r) {
-        for (int c = 0; c < C; ++c) {
-            put_output<S>(work, row + r, output + c, sums[r * C + c]);
-        }
+        put_outputs<S, C>(work, row + r, output, sums + r * C);
     }
 }
 
@@ -192,9 +168,103 @@ void rows_tile(const LinearWork& work, int64_t row, int64_t shift) {
     for (; output + C <= end; output += C) {
         outputs_tile<S, Reader, R, C>(work, x, row, output - shift, output);
     }
+    if (C > 4 && output + 4 <= end) {
+        outputs_tile<S, Reader, R, 4>(work, x, row, output - shift, output);
+        output += 4;
+    }
     for (; output < end; ++output) {
         outputs_tile<S, Reader, R, 1>(work, x, row, output - shift, output);
     }
+}
+
+// One row times fp8 weights whose bits go into the product as they lie (S::fp8_block_bits): the scale of a block, the same for all
+// outputs of the tile, is put on the row instead. Powers of two: each product is the same number as in outputs_tile, bit for bit.
+template <typename S, int C>
+void scaled_row_tile(const LinearWork& work, int64_t output) {
+    using Float = typename S::Float;
+    constexpr int V = 32 / S::kWidth;
+    const float* x = work.inputs[0];
+    const uint8_t* data = work.weight.data + output * work.weight.row_bytes;
+    const uint8_t* ahead = data + prefetch_distance(C * work.weight.row_bytes);
+    const uint8_t* scale = work.weight.scale + (output >> work.weight.scale_row_shift) * work.weight.scale_row_codes;
+    Float accumulators[C];
+    DI_UNROLL
+    for (int c = 0; c < C; ++c) {
+        accumulators[c] = S::set1(0.0F);
+    }
+    for (int64_t at = 0; at < work.k; at += 32) {
+        DI_UNROLL
+        for (int line = 0; line < C * 32; line += 64) {
+            __builtin_prefetch(ahead + line);
+        }
+        ahead += C * 32;
+        const Float factor = S::set1(kE8m0Values[scale[at / 32]] * S::kFp8BitsFactor);
+        Float scaled[V];
+        DI_UNROLL
+        for (int v = 0; v < V; ++v) {
+            scaled[v] = load<S>(x + at + v * S::kWidth) * factor;
+        }
+        DI_UNROLL
+        for (int c = 0; c < C; ++c) {
+            Float weights[V];
+            S::fp8_block_bits(data + c * work.weight.row_bytes + at, weights);
+            DI_UNROLL
+            for (int v = 0; v < V; ++v) {
+                accumulators[c] = S::fma(weights[v], scaled[v], accumulators[c]);
+            }
+        }
+    }
+    float sums[C];
+    sum_all<S, C>(accumulators, sums);
+    put_outputs<S, C>(work, 0, output, sums);
+}
+
+// Whether scaled_row_tile computes what the general way does: nothing overflows when the scale goes onto the row.
+template <typename S>
+bool may_scale_row(const LinearWork& work) {
+    using Int = typename S::Int;
+    constexpr int64_t kSharing = 32;  // outputs of one scale
+    if (work.rows != 1 || work.weight.scale_row_shift != 5 || work.first % S::kTileOutputs[1] != 0 ||
+        S::treats_subnormals_as_zero()) {
+        return false;
+    }
+    Int tops = {};
+    for (int64_t i = 0; i < work.k; i += S::kWidth) {
+        const Int bits = (Int)abs<S>(load<S>(work.inputs[0] + i));
+        tops = bits > tops ? bits : tops;
+    }
+    int32_t top = 0;
+    for (int lane = 0; lane < S::kWidth; ++lane) {
+        top = tops[lane] > top ? tops[lane] : top;
+    }
+    uint8_t code = 0;
+    const int64_t last = (work.first + work.count - 1) / kSharing;
+    for (int64_t row = work.first / kSharing; row <= last; ++row) {
+        const uint8_t* codes = work.weight.scale + row * work.weight.scale_row_codes;
+        for (int64_t i = 0; i < work.k / 32; ++i) {
+            code = codes[i] > code ? codes[i] : code;
+        }
+    }
+    // |x| < 2^(exponent - 126), scale = 2^(code - 127), the factor 2^120: the product stays below 2^127.
+    return (top >> 23) + int32_t{code} < 126 + 127 + 127 - 120 && code < 134;
+}
+
+template <typename S>
+bool linear_scaled_row(const LinearWork& work) {
+    if (!may_scale_row<S>(work)) {
+        return false;
+    }
+    constexpr int C = S::kTileOutputs[1];
+    static_assert(32 % C == 0, "the outputs of a tile share a scale");
+    const int64_t end = work.first + work.count;
+    int64_t output = work.first;
+    for (; output + C <= end; output += C) {
+        scaled_row_tile<S, C>(work, output);
+    }
+    for (; output < end; ++output) {
+        scaled_row_tile<S, 1>(work, output);
+    }
+    return true;
 }
 
 template <typename S, typename Reader>
@@ -263,16 +333,26 @@ DI_KERNEL_INLINE void round_outputs(const LinearWork& work) {
 }
 
 template <typename S>
+void linear_in_file_format(const LinearWork& work) {
+    if constexpr (requires { &S::fp8_block_bits; }) {
+        if (work.weight.format == WeightFormat::kFp8 && linear_scaled_row<S>(work)) {
+            return;
+        }
+    }
+    switch (work.weight.format) {
+        case WeightFormat::kF32: linear_rows<S, F32Reader<S>>(work, 0); return;
+        case WeightFormat::kBF16: linear_rows<S, Bf16Reader<S>>(work, 0); return;
+        case WeightFormat::kFp8: linear_rows<S, Fp8Reader<S>>(work, 0); return;
+        case WeightFormat::kFp4: linear_rows<S, Fp4Reader<S>>(work, 0); return;
+    }
+}
+
+template <typename S>
 void linear(const LinearWork& work) {
     if (work.rows > 4 && work.weight.format != WeightFormat::kF32) {
         linear_strips<S>(work);
     } else {
-        switch (work.weight.format) {
-            case WeightFormat::kF32: linear_rows<S, F32Reader<S>>(work, 0); break;
-            case WeightFormat::kBF16: linear_rows<S, Bf16Reader<S>>(work, 0); break;
-            case WeightFormat::kFp8: linear_rows<S, Fp8Reader<S>>(work, 0); break;
-            case WeightFormat::kFp4: linear_rows<S, Fp4Reader<S>>(work, 0); break;
-        }
+        linear_in_file_format<S>(work);
     }
     round_outputs<S>(work);
 }
