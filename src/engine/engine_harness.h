@@ -130,6 +130,7 @@ inline Answer expected_answer(const TokenRequest& request, int32_t max_model_len
     Sampler sampler(kFakeVocab);
     Answer answer;
     const SamplingParams& sampling = request.sampling;
+    TokenHistory history(sampling, request.prompt_token_ids, kFakeVocab);
     std::vector<int32_t> ends = sampling.stop_token_ids;
     if (!sampling.ignore_eos) {
         ends.push_back(kFakeEos);
@@ -138,19 +139,20 @@ inline Answer expected_answer(const TokenRequest& request, int32_t max_model_len
         const auto count = static_cast<int32_t>(answer.token_ids.size());
         const std::vector<float> logits = fake_logits(entries);
         const bool is_forced = static_cast<size_t>(count) < sampling.golden_token_ids.size();
-        const auto token = sampler.sample(
-            {.logits = logits,
-             .temperature = sampling.temperature,
-             .top_p = sampling.top_p,
-             .top_k = sampling.top_k,
-             .seed = *sampling.seed,
-             .index = static_cast<int64_t>(entries.size()),
-             .banned_ids = count < sampling.min_tokens ? std::span<const int32_t>(ends) : std::span<const int32_t>(),
-             .forced_id = is_forced ? sampling.golden_token_ids[static_cast<size_t>(count)] : -1});
-        answer.token_ids.push_back(token->id);
-        answer.logprobs.push_back(token->logprob);
-        entries.push_back(fake_token(token->id));
-        if (std::find(ends.begin(), ends.end(), token->id) != ends.end()) {
+        const SampleRow row{.logits = logits,
+                            .params = &sampling,
+                            .seed = *sampling.seed,
+                            .index = static_cast<int64_t>(entries.size()),
+                            .end_token_ids = ends,
+                            .bans_end_tokens = count < sampling.min_tokens,
+                            .history = &history,
+                            .forced_id = is_forced ? sampling.golden_token_ids[static_cast<size_t>(count)] : -1};
+        const int32_t token = sampler.draw(row).value();
+        answer.token_ids.push_back(token);
+        answer.logprobs.push_back(sampler.logprobs(row, token, 0).logprob);
+        history.push(token);
+        entries.push_back(fake_token(token));
+        if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
             answer.finish = FinishReason::kStop;
         } else if (static_cast<int32_t>(entries.size()) >= max_model_len || count + 1 == sampling.max_tokens) {
             answer.finish = FinishReason::kLength;

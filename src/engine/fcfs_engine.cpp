@@ -130,6 +130,7 @@ std::unique_ptr<Sequence> FcfsEngine::make_sequence(TokenRequest request) {
         const int64_t tokens = model_.image_token_count(image.grid_height, image.grid_width);
         sequence->images.push_back({.input = std::move(image), .token_count = static_cast<int32_t>(tokens), .embeddings = {}});
     }
+    sequence->history = TokenHistory(request.sampling, request.prompt_token_ids, model_.vocab_size());
     sequence->tokens = std::move(request.prompt_token_ids);
     sequence->sampling = std::move(request.sampling);
     return sequence;
@@ -265,31 +266,29 @@ void FcfsEngine::run_batch() {
 
 void FcfsEngine::take_token(Sequence& sequence, std::span<const float> logits) {
     const SamplingParams& sampling = sequence.sampling;
-    SampleRow row{.logits = logits,
-                  .temperature = sampling.temperature,
-                  .top_p = sampling.top_p,
-                  .top_k = sampling.top_k,
-                  .seed = sequence.seed,
-                  .index = sequence.length(),
-                  .banned_ids = {},
-                  .forced_id = sequence.golden_id()};
-    if (sequence.output_length() < sampling.min_tokens) {
-        row.banned_ids = sequence.end_token_ids;
-    }
+    const SampleRow row{.logits = logits,
+                        .params = &sampling,
+                        .seed = sequence.seed,
+                        .index = sequence.length(),
+                        .end_token_ids = sequence.end_token_ids,
+                        .bans_end_tokens = sequence.output_length() < sampling.min_tokens,
+                        .history = &sequence.history,
+                        .forced_id = sequence.golden_id()};
     StepOutput output;
-    Result<SampledToken> token = sampler_.sample(row);
+    const Result<int32_t> token = sampler_.draw(row);
     if (!token) {
         output.finish = FinishReason::kError;
-        output.error = std::move(token.error());
+        output.error = token.error();
         finish(sequence, std::move(output));
         return;
     }
-    sequence.tokens.push_back(token->id);
+    output.logprobs.push_back(sampler_.logprobs(row, *token, 0).logprob);
+    sequence.history.push(*token);
+    sequence.tokens.push_back(*token);
     if (sequence.times.first_token_us < 0) {
         sequence.times.first_token_us = clock_.now_us();
     }
-    output.token_ids.push_back(token->id);
-    output.logprobs.push_back(token->logprob);
+    output.token_ids.push_back(*token);
     output.finish = finish_after(sequence);
     if (output.finish == FinishReason::kNone) {
         record(sequence, std::move(output), false);

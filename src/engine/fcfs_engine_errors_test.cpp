@@ -97,7 +97,7 @@ TEST(FcfsEngineErrors, ForbiddingEveryTokenIsAnError) {
     for (int32_t id = 0; id < kFakeVocab; ++id) {
         request.sampling.stop_token_ids.push_back(id);
     }
-    expect_refused(request, "every token is an end token");
+    expect_refused(request, "no token may come at position");
 }
 
 RequestImage make_image(int32_t first_token, int64_t height, int64_t width) {

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "base/random.h"
+
 namespace di {
 
 namespace {
@@ -35,6 +37,14 @@ std::array<uint32_t, 4> philox(const RandomAddress& address) {
 float gumbel_noise(uint32_t word) {
     const double u = (static_cast<double>(word >> 8) + 0.5) * 0x1p-24;
     return static_cast<float>(-std::log(-std::log(u)));
+}
+
+uint64_t sample_seed(uint64_t seed, int32_t sample_index) {
+    if (sample_index == 0) {
+        return seed;
+    }
+    // The generator adds the golden ratio once more: state + (sample_index) * ratio in all.
+    return SeededRandom(seed + static_cast<uint64_t>(sample_index - 1) * 0x9E3779B97F4A7C15ULL).next();
 }
 
 }  // namespace di

@@ -2,176 +2,269 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
+#include "engine/gumbel_search.h"
 #include "engine/limits.h"
-#include "engine/philox.h"
 
 namespace di {
 
 namespace {
 
-// Ids sorted at a time when looking for the end of the top-p set; usually the first part holds it.
-constexpr int64_t kFirstOrderedPart = 64;
+constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-// Index of the first logit that is not finite, -1 if there is none.
-int64_t find_not_finite(std::span<const float> logits) {
-    for (size_t i = 0; i < logits.size(); ++i) {
-        if (!std::isfinite(logits[i])) {
-            return static_cast<int64_t>(i);
-        }
-    }
-    return -1;
-}
-
-// Most likely token of `ids`, lowest id on ties; `ids` is not empty.
-int32_t arg_max(std::span<const float> logits, std::span<const int32_t> ids) {
-    int32_t best = ids.front();
-    for (const int32_t id : ids) {
-        const float value = logits[static_cast<size_t>(id)];
-        const float best_value = logits[static_cast<size_t>(best)];
-        if (value > best_value || (value == best_value && id < best)) {
-            best = id;
-        }
-    }
-    return best;
-}
-
-// In double, summed by ascending id: one order for every row.
-float log_probability(std::span<const float> logits, int32_t id) {
-    const double largest = *std::max_element(logits.begin(), logits.end());
-    double sum = 0.0;
-    for (const float logit : logits) {
-        sum += std::exp(static_cast<double>(logit) - largest);
-    }
-    return static_cast<float>(static_cast<double>(logits[static_cast<size_t>(id)]) - largest - std::log(sum));
+float uniform(const SampleRow& row) {
+    const auto words =
+        philox({.seed = row.seed, .index = static_cast<uint64_t>(row.index), .use = RandomUse::kAccept, .group = 0});
+    return static_cast<float>(words[0] >> 8) * 0x1p-24F;
 }
 
 }  // namespace
 
-Sampler::Sampler(int64_t vocab_size) : is_banned_(static_cast<size_t>(vocab_size), uint8_t{0}) {
-    DI_CHECK(vocab_size > 0, "a vocabulary cannot be empty");
-    ids_.reserve(static_cast<size_t>(vocab_size));
+float DraftDistribution::probability(int32_t token_id) const {
+    const auto end = token_ids.begin() + count;
+    const auto at = std::find(token_ids.begin(), end, token_id);
+    return at == end ? 0.0F : probabilities[static_cast<size_t>(at - token_ids.begin())];
 }
 
-Result<SampledToken> Sampler::sample(const SampleRow& row) {
-    DI_CHECK(row.logits.size() == is_banned_.size(), "logits of another vocabulary");
-    const int64_t bad = find_not_finite(row.logits);
-    if (bad >= 0) {
-        return fail(ErrorCode::kInternal, "the model's logit of token {} at position {} is {}, expected a finite number", bad,
-                    row.index, row.logits[static_cast<size_t>(bad)]);
+Sampler::Sampler(int64_t vocab_size)
+    : vocab_size_(vocab_size),
+      editor_(vocab_size),
+      scan_(vocab_size),
+      filters_(vocab_size),
+      draft_mass_(static_cast<size_t>(vocab_size), 0.0F) {}
+
+// --- draws -----------------------------------------------------------------------
+
+Result<int32_t> Sampler::draw(const SampleRow& row) {
+    if (row.forced_id >= 0) {
+        DI_TRY_STATUS(check_finite(row.logits, row.index));
+        return row.forced_id;
     }
-    int32_t id = row.forced_id;
-    if (id < 0) {
-        const std::span<const int32_t> ids = kept_ids(row);
-        if (ids.empty()) {
-            return fail(ErrorCode::kInvalidArgument,
-                        "every token is an end token, but min_tokens forbids to end before position {}", row.index + 1);
-        }
-        id = draw(row, ids);
+    DI_TRY_STATUS(open(row));
+    if (is_one_hot_) {
+        return scan_.arg_max();
     }
-    return SampledToken{.id = id, .logprob = log_probability(row.logits, id)};
+    filter(*row.params);
+    return draw_kept(row, RandomUse::kDraw);
 }
 
-std::span<const int32_t> Sampler::kept_ids(const SampleRow& row) {
-    for (const int32_t id : row.banned_ids) {
-        is_banned_[static_cast<size_t>(id)] = 1;
+Result<int32_t> Sampler::draw_draft(const SampleRow& row, DraftDistribution& distribution) {
+    distribution.count = 1;
+    distribution.probabilities[0] = 1.0F;
+    if (row.forced_id >= 0) {
+        DI_TRY_STATUS(check_finite(row.logits, row.index));
+        distribution.token_ids[0] = row.forced_id;
+        return row.forced_id;
     }
-    ids_.clear();
-    for (size_t id = 0; id < is_banned_.size(); ++id) {
-        if (is_banned_[id] == 0) {
-            ids_.push_back(static_cast<int32_t>(id));
-        }
+    DI_TRY_STATUS(open(row));
+    if (is_one_hot_) {
+        distribution.token_ids[0] = scan_.arg_max();
+        return distribution.token_ids[0];
     }
-    for (const int32_t id : row.banned_ids) {
-        is_banned_[static_cast<size_t>(id)] = 0;
-    }
-    const auto count = static_cast<int64_t>(ids_.size());
-    if (row.temperature < kGreedyTemperature || count == 0) {
-        return ids_;
-    }
-    // Both filters keep a beginning of the same order, so that their intersection is the shorter one.
-    int64_t kept = row.top_k > 0 ? std::min<int64_t>(row.top_k, count) : count;
-    if (row.top_p < 1.0) {
-        kept = count_top_p(row, kept);
-    } else if (kept < count) {
-        order_next(row.logits, 0, kept);
-    }
-    return std::span(ids_).first(static_cast<size_t>(kept));
-}
-
-// Puts the ids of ranks [begin, end) in their places; the ranks before are there already.
-void Sampler::order_next(std::span<const float> logits, int64_t begin, int64_t end) {
-    const auto comes_before = [logits](int32_t left, int32_t right) {
-        const float left_logit = logits[static_cast<size_t>(left)];
-        const float right_logit = logits[static_cast<size_t>(right)];
-        return left_logit > right_logit || (left_logit == right_logit && left < right);
-    };
-    const auto first = ids_.begin() + begin;
-    const auto last = ids_.begin() + end;
-    if (last != ids_.end()) {
-        std::nth_element(first, last, ids_.end(), comes_before);
-    }
-    std::sort(first, last, comes_before);
-}
-
-// Size of the smallest beginning of the order that holds a mass of top_p, at most count_max. The mass of a token is its
-// share of the full distribution; both sums run in orders that depend on nothing but the row.
-int64_t Sampler::count_top_p(const SampleRow& row, int64_t count_max) {
-    const double largest = row.logits[static_cast<size_t>(arg_max(row.logits, ids_))];
-    const auto weight = [&](int32_t id) {
-        return std::exp((static_cast<double>(row.logits[static_cast<size_t>(id)]) - largest) / row.temperature);
-    };
+    filter(*row.params);
+    const SoftmaxWeights weights = this->weights();
+    const std::span<const float> values = scan_.values();
     double total = 0.0;
-    for (const int32_t id : ids_) {
-        total += weight(id);
-    }
-    const double wanted = row.top_p * total;
-    double mass = 0.0;
-    int64_t begin = 0;
-    for (int64_t part = kFirstOrderedPart; begin < count_max; part *= 8) {
-        const int64_t end = std::min(count_max, begin + part);
-        order_next(row.logits, begin, end);
-        for (int64_t rank = begin; rank < end; ++rank) {
-            mass += weight(ids_[static_cast<size_t>(rank)]);
-            if (mass >= wanted) {
-                return rank + 1;
-            }
+    distribution.count = 0;
+    for (const int32_t id : filters_.likeliest(scan_, DraftDistribution::kTokensMax)) {
+        const float value = values[static_cast<size_t>(id)];
+        const double weight = weights.of(value);
+        if (weight == 0.0 || !cut_.keeps(value, id)) {
+            break;  // and so is everything behind it
         }
-        begin = end;
+        distribution.token_ids[static_cast<size_t>(distribution.count)] = id;
+        distribution.probabilities[static_cast<size_t>(distribution.count)] = static_cast<float>(weight);
+        ++distribution.count;
+        total += weight;
     }
-    return count_max;
+    for (int32_t i = 0; i < distribution.count; ++i) {
+        float& probability = distribution.probabilities[static_cast<size_t>(i)];
+        probability = static_cast<float>(static_cast<double>(probability) / total);
+    }
+    const int32_t last = distribution.token_ids[static_cast<size_t>(distribution.count - 1)];
+    cut_ = {.value = values[static_cast<size_t>(last)], .token_id = last};
+    return draw_kept(row, RandomUse::kDraft);
 }
 
-int32_t Sampler::draw(const SampleRow& row, std::span<const int32_t> ids) const {
-    const int32_t likeliest = arg_max(row.logits, ids);
-    const auto temperature = static_cast<float>(row.temperature);
-    const float largest = row.logits[static_cast<size_t>(likeliest)] / temperature;
-    // Where the quotient leaves the range of float, one step of a logit is worth more than any noise.
-    if (row.temperature < kGreedyTemperature || !std::isfinite(largest)) {
-        return likeliest;
+Result<DraftVerdict> Sampler::check_draft(const SampleRow& row, int32_t draft, const DraftDistribution& distribution) {
+    if (row.forced_id >= 0) {
+        DI_TRY_STATUS(check_finite(row.logits, row.index));
+        return DraftVerdict{.token_id = row.forced_id, .is_accepted = row.forced_id == draft};
     }
-    // Exact pruning: even with the largest noise such a token stays strictly below what the likeliest has at least
-    // (rounding keeps order).
-    const float least_best = largest + kGumbelNoiseMin;
-    int32_t best = -1;
-    float best_score = 0.0F;
-    for (const int32_t id : ids) {
-        const float scaled = row.logits[static_cast<size_t>(id)] / temperature;
-        if (scaled + kGumbelNoiseMax < least_best) {
+    DI_TRY_STATUS(open(row));
+    if (is_one_hot_) {
+        const int32_t id = scan_.arg_max();
+        return DraftVerdict{.token_id = id, .is_accepted = id == draft};
+    }
+    filter(*row.params);
+    const float q = draft < 0 ? 0.0F : distribution.probability(draft);
+    if (q <= 0.0F) {
+        return DraftVerdict{.token_id = draw_kept(row, RandomUse::kDraw), .is_accepted = false};
+    }
+    const SoftmaxWeights weights = this->weights();
+    const double total = kept_weight(weights);
+    const float value = scan_.values()[static_cast<size_t>(draft)];
+    const double p = cut_.keeps(value, draft) ? weights.of(value) / total : 0.0;
+    if (static_cast<double>(uniform(row)) * static_cast<double>(q) < p) {
+        return DraftVerdict{.token_id = draft, .is_accepted = true};
+    }
+    return DraftVerdict{.token_id = draw_residual(row, distribution, total), .is_accepted = false};
+}
+
+// --- what the draws are made of --------------------------------------------------------
+
+Status Sampler::check_finite(std::span<const float> logits, int64_t index) {
+    DI_CHECK(static_cast<int64_t>(logits.size()) == vocab_size_, "logits of another vocabulary");
+    scan_.scan(logits);
+    if (scan_.is_finite()) {
+        return {};
+    }
+    const auto bad = std::find_if(logits.begin(), logits.end(), [](float logit) { return !std::isfinite(logit); });
+    return fail(ErrorCode::kInternal, "the model's logit of token {} at position {} is {}, expected a finite number",
+                bad - logits.begin(), index, *bad);
+}
+
+// Steps 1 and 2: afterwards scan_ is of the edited row.
+Status Sampler::open(const SampleRow& row) {
+    DI_TRY_STATUS(check_finite(row.logits, row.index));
+    edit(row);
+    if (scan_.largest() == kNever) {
+        return fail(ErrorCode::kInvalidArgument, "no token may come at position {}: {} leave none, expected at least one",
+                    row.index,
+                    row.mask.empty() ? "allowed ids, banned ids and min_tokens" : "the grammar, banned ids and min_tokens");
+    }
+    return {};
+}
+
+void Sampler::edit(const SampleRow& row) {
+    const std::span<const float> values = editor_.edit(row);
+    if (values.data() != scan_.values().data()) {
+        scan_.scan(values);
+    }
+    temperature_ = std::min<double>(row.params->temperature, std::numeric_limits<float>::max());
+    // Where the quotient leaves the range of float, one step of a logit is worth more than any noise.
+    is_one_hot_ = temperature_ < kGreedyTemperature || !std::isfinite(scan_.largest() / static_cast<float>(temperature_));
+}
+
+void Sampler::filter(const SamplingParams& params) {
+    cut_ = LogitFilters::min_p(scan_, params.min_p, temperature_);
+    if (params.top_k > 0 && params.top_k < vocab_size_) {
+        cut_ = tighter(cut_, filters_.top_k(scan_, params.top_k));
+    }
+    if (params.top_p < 1.0) {
+        cut_ = tighter(cut_, filters_.top_p(scan_, weights(), params.top_p));
+    }
+}
+
+double Sampler::kept_weight(const SoftmaxWeights& weights) const {
+    if (cut_.value == TokenCut{}.value) {
+        return weights.total(scan_);
+    }
+    double sum = 0.0;
+    const std::span<const float> tops = scan_.block_tops();
+    for (int64_t index = 0; index < static_cast<int64_t>(tops.size()); ++index) {
+        if (tops[static_cast<size_t>(index)] < cut_.value) {
             continue;
         }
-        const auto words = philox({.seed = row.seed,
-                                   .index = static_cast<uint64_t>(row.index),
-                                   .use = RandomUse::kDraw,
-                                   .group = static_cast<uint32_t>(id) / 4});
-        const float score = scaled + gumbel_noise(words[static_cast<size_t>(id) % 4]);
-        if (best < 0 || score > best_score || (score == best_score && id < best)) {
-            best = id;
-            best_score = score;
+        auto id = static_cast<int32_t>(index * kLogitBlock);
+        for (const float value : scan_.block(index)) {
+            sum += cut_.keeps(value, id) ? weights.of(value) : 0.0;
+            ++id;
         }
     }
-    return best;
+    return sum;
+}
+
+int32_t Sampler::draw_kept(const SampleRow& row, RandomUse use) const {
+    return draw_gumbel(scan_, cut_, static_cast<float>(temperature_),
+                       {.seed = row.seed, .index = static_cast<uint64_t>(row.index), .use = use});
+}
+
+int32_t Sampler::draw_residual(const SampleRow& row, const DraftDistribution& distribution, double total) {
+    for (int32_t i = 0; i < distribution.count; ++i) {
+        draft_mass_[static_cast<size_t>(distribution.token_ids[static_cast<size_t>(i)])] =
+            distribution.probabilities[static_cast<size_t>(i)];
+    }
+    const int32_t id =
+        draw_gumbel_residual({.scan = scan_, .cut = cut_, .weights = weights(), .total = total}, draft_mass_,
+                             {.seed = row.seed, .index = static_cast<uint64_t>(row.index), .use = RandomUse::kResidual});
+    for (int32_t i = 0; i < distribution.count; ++i) {
+        draft_mass_[static_cast<size_t>(distribution.token_ids[static_cast<size_t>(i)])] = 0.0F;
+    }
+    // p and q are equal up to rounding: nothing is left over, and p itself is the answer.
+    return id >= 0 ? id : draw_kept(row, RandomUse::kResidual);
+}
+
+// --- log-probabilities -------------------------------------------------------------
+
+TokenLogprobs Sampler::logprobs(const SampleRow& row, int32_t token_id, int32_t top_count) {
+    const Status status = check_finite(row.logits, row.index);
+    DI_CHECK(status.has_value(), "log-probabilities of a row that cannot be drawn from");
+    if (row.params->logprobs_mode == LogprobsMode::kRaw) {
+        return raw_logprobs(token_id, top_count);
+    }
+    edit(row);
+    if (scan_.largest() == kNever) {
+        return {.logprob = kNever, .top = {}};  // only a forced token can come here
+    }
+    if (is_one_hot_) {
+        const int32_t id = scan_.arg_max();
+        TokenLogprobs result{.logprob = token_id == id ? 0.0F : kNever, .top = {}};
+        if (top_count > 0) {
+            result.top.push_back({.token_id = id, .logprob = 0.0F});
+        }
+        return result;
+    }
+    filter(*row.params);
+    return processed_logprobs(token_id, top_count);
+}
+
+Result<TokenLogprobs> Sampler::prompt_logprobs(std::span<const float> logits, int64_t index, int32_t token_id,
+                                               int32_t top_count) {
+    DI_TRY_STATUS(check_finite(logits, index));
+    return raw_logprobs(token_id, top_count);
+}
+
+TokenLogprobs Sampler::raw_logprobs(int32_t token_id, int32_t top_count) {
+    const SoftmaxWeights weights(scan_.largest(), 1.0, vocab_size_);
+    const double log_total = std::log(weights.total(scan_));
+    const auto of = [&](int32_t id) {
+        const double above =
+            static_cast<double>(scan_.values()[static_cast<size_t>(id)]) - static_cast<double>(scan_.largest());
+        return static_cast<float>(above - log_total);
+    };
+    TokenLogprobs result{.logprob = of(token_id), .top = {}};
+    if (top_count > 0) {
+        for (const int32_t id : filters_.likeliest(scan_, top_count)) {
+            result.top.push_back({.token_id = id, .logprob = of(id)});
+        }
+    }
+    return result;
+}
+
+TokenLogprobs Sampler::processed_logprobs(int32_t token_id, int32_t top_count) {
+    const double log_total = std::log(kept_weight(weights()));
+    const auto of = [&](int32_t id) {
+        const float value = scan_.values()[static_cast<size_t>(id)];
+        if (!cut_.keeps(value, id)) {
+            return kNever;
+        }
+        return static_cast<float>((static_cast<double>(value) - static_cast<double>(scan_.largest())) / temperature_ -
+                                  log_total);
+    };
+    TokenLogprobs result{.logprob = of(token_id), .top = {}};
+    if (top_count > 0) {
+        for (const int32_t id : filters_.likeliest(scan_, top_count)) {
+            const float logprob = of(id);
+            if (logprob == kNever) {
+                break;  // and so is everything behind it
+            }
+            result.top.push_back({.token_id = id, .logprob = logprob});
+        }
+    }
+    return result;
 }
 
 }  // namespace di

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "engine/engine.h"
+#include "engine/token_history.h"
 #include "kv/device_memory.h"
 
 namespace di {
@@ -35,6 +36,7 @@ struct Sequence {
     SamplingParams sampling;
     uint64_t seed = 0;            // the request's, or a random one
     std::vector<int32_t> tokens;  // prompt, then output
+    TokenHistory history;         // of `tokens`
     int32_t prompt_length = 0;
     int32_t length_max = 0;              // prompt + output, by max_tokens and the context
     int32_t cached = 0;                  // tokens that the model has seen
