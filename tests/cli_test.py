@@ -113,7 +113,7 @@ def test_lines_keep_their_order_and_a_bad_one_hurts_nobody(tmp_path):
         {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2, "thinking": {"type": "disabled"}},
         {"nothing": 1},
         {"prompt_token_ids": [0, 99999]},
-        {"prompt": "a", "min_p": 0.5},
+        {"prompt": "a", "bad_words": ["x"]},
     ]
     file = tmp_path / "prompts.jsonl"
     file.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines) + "\n\n")
@@ -124,7 +124,7 @@ def test_lines_keep_their_order_and_a_bad_one_hurts_nobody(tmp_path):
     assert [result["error"] is None for result in results] == [True, False, True, False, False, True, False, False, False]
     assert [len(results[i]["token_ids"]) for i in (0, 2, 5)] == [6, 1, 2]
     assert "top_p" in results[3]["error"] and "empty" in results[4]["error"] and "99999" in results[7]["error"]
-    assert "min_p is not supported in this version" in results[8]["error"]
+    assert "bad_words is not supported in this version" in results[8]["error"]
     assert results[1]["finish_reason"] == "error"
     # The errors stand on stderr too, one line each.
     assert len(done.stderr.decode().splitlines()) == 6

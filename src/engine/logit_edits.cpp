@@ -91,14 +91,15 @@ void LogitEditor::ban(const SampleRow& row) {
 void LogitEditor::keep_allowed(std::span<const uint32_t> words) {
     for (size_t index = 0; index < words.size(); ++index) {
         const uint32_t word = words[index];
-        if (word == 0xFFFFFFFFU) {
-            continue;
-        }
         const size_t begin = index * 32;
         const size_t count = std::min<size_t>(32, values_.size() - begin);
-        for (size_t bit = 0; bit < count; ++bit) {
-            if ((word >> bit & 1U) == 0) {
-                values_[begin + bit] = kBanned;
+        if (word == 0) {
+            std::fill_n(values_.begin() + static_cast<std::ptrdiff_t>(begin), count, kBanned);
+        } else if (word != 0xFFFFFFFFU) {
+            for (size_t bit = 0; bit < count; ++bit) {
+                // No branch: whether a token may come looks random to the processor.
+                const float kept_or_banned[] = {kBanned, values_[begin + bit]};
+                values_[begin + bit] = kept_or_banned[word >> bit & 1U];
             }
         }
     }

@@ -1,6 +1,7 @@
 #include "engine/logit_filters.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -11,9 +12,14 @@ namespace di {
 
 namespace {
 
-// Blocks whose largest values bound the candidates when looking for the end of the top-p set: most rows end within the
-// first, rows of high temperature need the second, what is left is a nearly flat row.
-constexpr int64_t kTopPBlocks[] = {64, 512, std::numeric_limits<int64_t>::max()};
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// Blocks whose largest values bound the first candidates for the top-p set: most rows end among them.
+constexpr int64_t kTopPBlocks = 64;
+// Else the place is narrowed down to one bin of equal width, from the largest value to where weights are 0.
+constexpr int64_t kBins = 1024;
+// ln of the smallest weight of a vocabulary of two tokens (2^-52); larger vocabularies end sooner.
+constexpr double kWeightSpan = 36.1;
 
 // Ascending keys: values descending, then ids ascending.
 uint64_t order_key(float value, int32_t id) {
@@ -65,33 +71,22 @@ TokenCut LogitFilters::top_k(const LogitScan& scan, int64_t k) {
     return cut_at(scan, *std::max_element(keys_.begin(), keys_.end()));
 }
 
-TokenCut LogitFilters::top_p(const LogitScan& scan, const SoftmaxWeights& weights, double top_p) {
-    const std::span<const float> values = scan.values();
-    const auto weight_of = [&](uint64_t key) { return weights.of(values[static_cast<size_t>(id_of(key))]); };
-    const auto sum_of = [&](size_t begin, size_t end) {
-        double sum = 0.0;
-        for (size_t i = begin; i < end; ++i) {
-            sum += weight_of(keys_[i]);
-        }
-        return sum;
-    };
-    const double wanted = top_p * weights.total(scan);
-    for (const int64_t block_count : kTopPBlocks) {
-        gather(scan, bound_of(scan, block_count));
-        if (sum_of(0, keys_.size()) >= wanted) {
-            break;
-        }
+TokenCut LogitFilters::top_p(const LogitScan& scan, const SoftmaxWeights& weights, const TopP& wanted) {
+    const double total = wanted.top_p * weights.total(scan);
+    gather(scan, bound_of(scan, kTopPBlocks));
+    double before = 0.0;  // weight of what comes before the candidates
+    if (weight_of_keys(scan, weights, 0, keys_.size()) < total) {
+        before = gather_bin(scan, weights, {.temperature = wanted.temperature, .wanted = total});
     }
     // The end lies in (begin, end]: the keys before `begin` weigh less than wanted, those before `end` do not.
     size_t begin = 0;
     size_t end = keys_.size();
-    double before = 0.0;
     while (end - begin > 1) {
         const size_t middle = begin + (end - begin) / 2;
         std::nth_element(keys_.begin() + static_cast<std::ptrdiff_t>(begin),
                          keys_.begin() + static_cast<std::ptrdiff_t>(middle), keys_.begin() + static_cast<std::ptrdiff_t>(end));
-        const double sum = before + sum_of(begin, middle);
-        if (sum >= wanted) {
+        const double sum = before + weight_of_keys(scan, weights, begin, middle);
+        if (sum >= total) {
             end = middle;
         } else {
             before = sum;
@@ -99,6 +94,57 @@ TokenCut LogitFilters::top_p(const LogitScan& scan, const SoftmaxWeights& weight
         }
     }
     return cut_at(scan, keys_[begin]);
+}
+
+double LogitFilters::weight_of_keys(const LogitScan& scan, const SoftmaxWeights& weights, size_t begin, size_t end) const {
+    double sum = 0.0;
+    for (size_t i = begin; i < end; ++i) {
+        sum += weights.of(scan.values()[static_cast<size_t>(id_of(keys_[i]))]);
+    }
+    return sum;
+}
+
+// Makes the candidates those of the bin in which the weight, from the largest value down, reaches what is wanted; returns
+// the weight before it. Sums are exact, so that this finds the same token as any other way.
+double LogitFilters::gather_bin(const LogitScan& scan, const SoftmaxWeights& weights, const BinSearch& search) {
+    const auto scale = static_cast<float>(static_cast<double>(kBins) / (kWeightSpan * search.temperature));
+    const auto bin_of = [&](float value) {
+        const float place = (scan.largest() - value) * scale;  // values descend, so this never falls
+        return place < static_cast<float>(kBins - 1) ? static_cast<int64_t>(place) : kBins - 1;
+    };
+    bins_.assign(static_cast<size_t>(kBins), 0.0);
+    const auto block_count = static_cast<int64_t>(scan.block_tops().size());
+    for (int64_t index = 0; index < block_count; ++index) {
+        if (weights.of(scan.block_tops()[static_cast<size_t>(index)]) == 0.0) {
+            continue;
+        }
+        const std::span<const float> values = scan.block(index);
+        std::array<double, kLogitBlock> parts{};
+        weights.of_block(values, parts);
+        for (size_t i = 0; i < values.size(); ++i) {
+            bins_[static_cast<size_t>(bin_of(values[i]))] += parts[i];
+        }
+    }
+    double before = 0.0;
+    int64_t bin = 0;
+    while (bin < kBins - 1 && before + bins_[static_cast<size_t>(bin)] < search.wanted) {
+        before += bins_[static_cast<size_t>(bin)];
+        ++bin;
+    }
+    keys_.clear();
+    for (int64_t index = 0; index < block_count; ++index) {
+        if (bin_of(scan.block_tops()[static_cast<size_t>(index)]) > bin) {
+            continue;
+        }
+        auto id = static_cast<int32_t>(index * kLogitBlock);
+        for (const float value : scan.block(index)) {
+            if (bin_of(value) == bin && value > kNever) {
+                keys_.push_back(order_key(value, id));
+            }
+            ++id;
+        }
+    }
+    return before;
 }
 
 // All candidates that have at least this value.

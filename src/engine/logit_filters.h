@@ -35,9 +35,20 @@ class LogitFilters {
     // The first k.
     [[nodiscard]] TokenCut top_k(const LogitScan& scan, int64_t k);
     // The smallest beginning whose weight is at least top_p of all; never empty.
-    [[nodiscard]] TokenCut top_p(const LogitScan& scan, const SoftmaxWeights& weights, double top_p);
+    struct TopP {
+        double top_p = 1.0;
+        double temperature = 1.0;  // of `weights`
+    };
+    [[nodiscard]] TokenCut top_p(const LogitScan& scan, const SoftmaxWeights& weights, const TopP& wanted);
 
   private:
+    struct BinSearch {
+        double temperature = 1.0;
+        double wanted = 0.0;  // weight
+    };
+
+    [[nodiscard]] double gather_bin(const LogitScan& scan, const SoftmaxWeights& weights, const BinSearch& search);
+    [[nodiscard]] double weight_of_keys(const LogitScan& scan, const SoftmaxWeights& weights, size_t begin, size_t end) const;
     void gather(const LogitScan& scan, float least);
     void gather_likeliest(const LogitScan& scan, int64_t count);
     [[nodiscard]] float bound_of(const LogitScan& scan, int64_t count);
@@ -45,6 +56,7 @@ class LogitFilters {
 
     std::vector<uint64_t> keys_;  // candidates; ascending keys are the order of tokens
     std::vector<float> tops_;
+    std::vector<double> bins_;
     std::vector<int32_t> ids_;
 };
 

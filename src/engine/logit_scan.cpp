@@ -134,6 +134,19 @@ double SoftmaxWeights::of(float value) const {
     return (static_cast<double>(weight[0]) + rounder_) - rounder_;
 }
 
+void SoftmaxWeights::of_block(std::span<const float> values, std::span<double> result) const {
+    size_t i = 0;
+    for (; i + 4 <= values.size(); i += 4) {
+        const Float4 weight = exp_nonpositive((load(values.data() + i) - largest_) * inverse_temperature_);
+        for (size_t lane = 0; lane < 4; ++lane) {
+            result[i + lane] = (static_cast<double>(weight[lane]) + rounder_) - rounder_;
+        }
+    }
+    for (; i < values.size(); ++i) {
+        result[i] = of(values[i]);
+    }
+}
+
 double SoftmaxWeights::total(const LogitScan& scan) const {
     double sum = 0.0;
     const std::span<const float> tops = scan.block_tops();

@@ -43,6 +43,8 @@ class SoftmaxWeights {
     SoftmaxWeights(float largest, double temperature, int64_t vocab_size);
 
     [[nodiscard]] double of(float value) const;
+    // Of the values of a block; `result` is at least as long.
+    void of_block(std::span<const float> values, std::span<double> result) const;
     [[nodiscard]] double total(const LogitScan& scan) const;
 
   private:

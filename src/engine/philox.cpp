@@ -21,17 +21,24 @@ uint32_t high(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
 }  // namespace
 
 std::array<uint32_t, 4> philox(const RandomAddress& address) {
-    std::array<uint32_t, 4> word{low(address.index), high(address.index), static_cast<uint32_t>(address.use), address.group};
+    // Words in variables of their own: an array would go through memory in every round.
+    uint32_t word0 = low(address.index);
+    uint32_t word1 = high(address.index);
+    auto word2 = static_cast<uint32_t>(address.use);
+    uint32_t word3 = address.group;
     uint32_t key0 = low(address.seed);
     uint32_t key1 = high(address.seed);
     for (int round = 0; round < kRounds; ++round) {
-        const uint64_t product0 = uint64_t{kMultiplier0} * word[0];
-        const uint64_t product1 = uint64_t{kMultiplier1} * word[2];
-        word = {high(product1) ^ word[1] ^ key0, low(product1), high(product0) ^ word[3] ^ key1, low(product0)};
+        const uint64_t product0 = uint64_t{kMultiplier0} * word0;
+        const uint64_t product1 = uint64_t{kMultiplier1} * word2;
+        word0 = high(product1) ^ word1 ^ key0;
+        word1 = low(product1);
+        word2 = high(product0) ^ word3 ^ key1;
+        word3 = low(product0);
         key0 += kWeyl0;
         key1 += kWeyl1;
     }
-    return word;
+    return {word0, word1, word2, word3};
 }
 
 float gumbel_noise(uint32_t word) {

@@ -154,7 +154,7 @@ void Sampler::filter(const SamplingParams& params) {
         cut_ = tighter(cut_, filters_.top_k(scan_, params.top_k));
     }
     if (params.top_p < 1.0) {
-        cut_ = tighter(cut_, filters_.top_p(scan_, weights(), params.top_p));
+        cut_ = tighter(cut_, filters_.top_p(scan_, weights(), {.top_p = params.top_p, .temperature = temperature_}));
     }
 }
 

@@ -12,15 +12,9 @@ struct LaterField {
 
 Status refuse_later_fields(const SamplingFields& fields) {
     const LaterField later[] = {
-        {"min_p", fields.min_p.value_or(0.0) != 0.0},
-        {"presence_penalty", fields.presence_penalty.value_or(0.0) != 0.0},
-        {"frequency_penalty", fields.frequency_penalty.value_or(0.0) != 0.0},
-        {"repetition_penalty", fields.repetition_penalty.value_or(1.0) != 1.0},
-        {"logit_bias", !fields.logit_bias.empty()},
         {"include_stop_str_in_output", fields.includes_stop_text},
         {"skip_special_tokens", !fields.skips_special_tokens},
         {"bad_words", !fields.bad_words.empty()},
-        {"allowed_token_ids", !fields.allowed_token_ids.empty()},
         {"n", fields.choice_count != 1},
         {"priority", fields.priority.value_or(0) != 0},
         {"logprobs", fields.wants_logprobs || fields.top_logprob_count != 0},
@@ -42,6 +36,19 @@ Status apply_sampling_fields(const SamplingFields& fields, PromptRequest& prompt
     sampling.temperature = fields.temperature.value_or(sampling.temperature);
     sampling.top_p = fields.top_p.value_or(sampling.top_p);
     sampling.top_k = static_cast<int32_t>(fields.top_k.value_or(sampling.top_k));
+    sampling.min_p = fields.min_p.value_or(sampling.min_p);
+    sampling.presence_penalty = fields.presence_penalty.value_or(sampling.presence_penalty);
+    sampling.frequency_penalty = fields.frequency_penalty.value_or(sampling.frequency_penalty);
+    sampling.repetition_penalty = fields.repetition_penalty.value_or(sampling.repetition_penalty);
+    if (!fields.logit_bias.empty()) {
+        sampling.logit_bias.clear();
+        for (const LogitBias& entry : fields.logit_bias) {
+            sampling.logit_bias.push_back({.token_id = entry.token_id, .bias = entry.bias});
+        }
+    }
+    if (!fields.allowed_token_ids.empty()) {
+        sampling.allowed_token_ids = fields.allowed_token_ids;
+    }
     if (fields.seed) {
         sampling.seed = static_cast<uint64_t>(*fields.seed);
     }

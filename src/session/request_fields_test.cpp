@@ -31,6 +31,12 @@ TEST(RequestFields, PutTheClientsWishOverTheDefaults) {
     fields.stop = {"a", "b"};
     fields.stop_token_ids = {7};
     fields.forced_token_ids = {-1, 5};
+    fields.min_p = 0.1;
+    fields.presence_penalty = -0.5;
+    fields.frequency_penalty = 0.25;
+    fields.repetition_penalty = 1.5;
+    fields.logit_bias = {{.token_id = 1, .bias = 2.0F}};
+    fields.allowed_token_ids = {1, 2};
     ASSERT_TRUE(apply_sampling_fields(fields, prompt).has_value());
     EXPECT_DOUBLE_EQ(prompt.sampling.temperature, 0.0);
     EXPECT_EQ(prompt.sampling.top_k, 4);
@@ -40,6 +46,14 @@ TEST(RequestFields, PutTheClientsWishOverTheDefaults) {
     EXPECT_TRUE(prompt.sampling.ignore_eos);
     EXPECT_EQ(prompt.sampling.stop_token_ids, (std::vector<int32_t>{7}));
     EXPECT_EQ(prompt.sampling.golden_token_ids, (std::vector<int32_t>{-1, 5}));
+    EXPECT_DOUBLE_EQ(prompt.sampling.min_p, 0.1);
+    EXPECT_DOUBLE_EQ(prompt.sampling.presence_penalty, -0.5);
+    EXPECT_DOUBLE_EQ(prompt.sampling.frequency_penalty, 0.25);
+    EXPECT_DOUBLE_EQ(prompt.sampling.repetition_penalty, 1.5);
+    ASSERT_EQ(prompt.sampling.logit_bias.size(), 1U);
+    EXPECT_EQ(prompt.sampling.logit_bias[0].token_id, 1);
+    EXPECT_EQ(prompt.sampling.logit_bias[0].bias, 2.0F);
+    EXPECT_EQ(prompt.sampling.allowed_token_ids, (std::vector<int32_t>{1, 2}));
     EXPECT_EQ(prompt.stop, (std::vector<std::string>{"a", "b"}));
 }
 
@@ -50,14 +64,14 @@ TEST(RequestFields, RefuseWhatThisVersionCannotHonour) {
         return status ? std::string() : status.error().text;
     };
     SamplingFields fields;
-    fields.min_p = 0.1;
-    EXPECT_EQ(error(fields), "min_p is not supported in this version, expected it to be absent");
+    fields.bad_words = {"x"};
+    EXPECT_EQ(error(fields), "bad_words is not supported in this version, expected it to be absent");
     fields = {};
     fields.choice_count = 2;
     EXPECT_NE(error(fields).find("n is not supported"), std::string::npos);
     fields = {};
-    fields.logit_bias = {{.token_id = 1, .bias = 1.0F}};
-    EXPECT_NE(error(fields).find("logit_bias"), std::string::npos);
+    fields.wants_logprobs = true;
+    EXPECT_NE(error(fields).find("logprobs"), std::string::npos);
     fields = {};
     fields.repetition_penalty = 1.0;  // off
     fields.presence_penalty = 0.0;
