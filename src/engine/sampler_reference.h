@@ -38,6 +38,13 @@ struct OwnedRow {
     }
 };
 
+inline OwnedRow row_of(std::vector<float> logits, double temperature = 1.0) {
+    OwnedRow row;
+    row.logits = std::move(logits);
+    row.params.temperature = temperature;
+    return row;
+}
+
 struct ReferenceRow {
     std::vector<float> values;          // after edits
     std::vector<int32_t> order;         // of what may come, likeliest first
@@ -198,6 +205,12 @@ inline std::vector<float> random_logits(SeededRandom& random, int64_t count, dou
         logits.push_back(static_cast<float>(has_ties ? std::round(value * 2.0) / 2.0 : value));
     }
     return logits;
+}
+
+// Rows of a make-believe model: the logits behind a token depend on it and on its place.
+inline std::vector<float> model_row(uint64_t model, int32_t token, int64_t index, int64_t vocab, double width = 8.0) {
+    SeededRandom random(model * 1000003 + static_cast<uint64_t>(token) * 7919 + static_cast<uint64_t>(index));
+    return random_logits(random, vocab, width, false);
 }
 
 }  // namespace di
