@@ -7,6 +7,7 @@ namespace di {
 BlockPool::BlockPool(int32_t count) {
     DI_CHECK(count >= 0, "a pool cannot have fewer than no blocks");
     owners_.assign(static_cast<size_t>(count), 0);
+    watched_.assign(static_cast<size_t>(count), 0);
     free_.reserve(static_cast<size_t>(count));
     for (int32_t id = count - 1; id >= 0; --id) {
         free_.push_back(id);
@@ -33,13 +34,19 @@ void BlockPool::allocate(int64_t ids, std::vector<int32_t>& table) {
 
 void BlockPool::share(int32_t id) {
     DI_CHECK(owner_count(id) > 0, "a free block was shared");
-    ++owners_[static_cast<size_t>(id)];
+    if (++owners_[static_cast<size_t>(id)] == 2) {
+        tell(id);
+    }
 }
 
 void BlockPool::release(int32_t id) {
     DI_CHECK(owner_count(id) > 0, "a free block was released");
-    if (--owners_[static_cast<size_t>(id)] == 0) {
+    const int32_t left = --owners_[static_cast<size_t>(id)];
+    if (left == 0) {
+        watched_[static_cast<size_t>(id)] = 0;
         free_.push_back(id);
+    } else if (left == 1) {
+        tell(id);
     }
 }
 
@@ -49,6 +56,17 @@ void BlockPool::release_all(std::vector<int32_t>& table) {
         release(*id);
     }
     table.clear();
+}
+
+void BlockPool::watch(int32_t id, bool is_watched) {
+    DI_CHECK(owner_count(id) > 0, "a free block was watched");
+    watched_[static_cast<size_t>(id)] = is_watched ? 1 : 0;
+}
+
+void BlockPool::tell(int32_t id) const {
+    if (watched_[static_cast<size_t>(id)] != 0 && watcher_) {
+        watcher_(id);
+    }
 }
 
 int32_t BlockPool::owner_count(int32_t id) const {

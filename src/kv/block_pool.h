@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace di {
@@ -32,9 +34,19 @@ class BlockPool {
 
     [[nodiscard]] int32_t owner_count(int32_t id) const;
 
+    // Called when a watched id gets its second owner or is back at one: whoever keeps ids for later use learns which of them
+    // it could give up. One watcher a pool; it must not change the pool from inside. An id is watched while it has an owner.
+    using Watcher = std::function<void(int32_t id)>;
+    void set_watcher(Watcher watcher) { watcher_ = std::move(watcher); }
+    void watch(int32_t id, bool is_watched);
+
   private:
-    std::vector<int32_t> owners_;  // by id; 0 = free
-    std::vector<int32_t> free_;    // taken from the back
+    void tell(int32_t id) const;
+
+    std::vector<int32_t> owners_;   // by id; 0 = free
+    std::vector<int32_t> free_;     // taken from the back
+    std::vector<uint8_t> watched_;  // by id
+    Watcher watcher_;
 };
 
 }  // namespace di

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -58,6 +59,25 @@ TEST(BlockPool, SharedIdLivesUntilItsLastOwnerLeaves) {
     EXPECT_EQ(pool.free_count(), 0);
     pool.release(id);
     EXPECT_EQ(pool.free_count(), 1);
+}
+
+TEST(BlockPool, WatcherHearsWhenAnIdBecomesSharedOrExclusive) {
+    BlockPool pool(2);
+    std::vector<std::pair<int32_t, int32_t>> heard;  // id, owners
+    pool.set_watcher([&](int32_t id) { heard.emplace_back(id, pool.owner_count(id)); });
+    const int32_t watched = *pool.allocate();
+    const int32_t other = *pool.allocate();
+    pool.watch(watched, true);
+    pool.share(other);
+    pool.share(watched);
+    pool.share(watched);
+    pool.release(watched);
+    pool.release(watched);
+    pool.release(watched);
+    EXPECT_EQ(heard, (std::vector<std::pair<int32_t, int32_t>>{{watched, 2}, {watched, 1}}));
+    EXPECT_EQ(*pool.allocate(), watched);
+    pool.share(watched);
+    EXPECT_EQ(heard.size(), 2U) << "a freed id is not watched any more";
 }
 
 TEST(BlockPoolDeathTest, WrongUseEndsTheProcess) {

@@ -24,6 +24,8 @@ class DeepseekV41 final : public Model {
     [[nodiscard]] const CacheGeometry& geometry() const override { return geometry_; }
     [[nodiscard]] int64_t vocab_size() const override { return config_.vocab_size; }
     [[nodiscard]] int64_t workspace_bytes() const override { return space_.bytes; }
+    [[nodiscard]] int32_t logit_rows_max() const override { return options_.logit_rows_max; }
+    [[nodiscard]] bool replays() const override { return options_.replay != Replay::kOff; }
     [[nodiscard]] int64_t embedding_size() const override { return config_.hidden_size; }
     [[nodiscard]] int64_t patch_values() const override { return 3 * config_.vision.patch_size * config_.vision.patch_size; }
     Tensor forward(const Batch& batch) override;

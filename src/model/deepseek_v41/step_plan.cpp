@@ -24,27 +24,47 @@ struct Cut {
     bool drops = false;
 };
 
+// Rows at positions [first, end), the newest `ring` of them, go to `slot`; `local_row` is the number of the row at `first` in
+// this set.
+void add_ring_rows(int32_t first, int32_t end, int32_t local_row, int32_t slot, int32_t ring, RowSet& set) {
+    // Only the newest `ring` rows have a place of their own in the ring.
+    for (int32_t position = std::max(first, end - ring); position < end; ++position) {
+        set.ring_source.push_back(local_row + position - first);
+        set.ring_slot.push_back(slot);
+        set.ring_row.push_back(position % ring);
+    }
+}
+
 void add_sequence(const Batch& batch, int32_t sequence, int32_t window, int32_t ring, Cut cut, RowSet& set) {
     const SequenceRows& rows = batch.sequences[static_cast<size_t>(sequence)];
     const int32_t first = cut.drops ? std::max(rows.first_position, cut.first_kept) : rows.first_position;
     const int32_t end = rows.first_position + rows.row_count;
+    const int32_t local_row = set.rows();
     set.local_position.push_back(first);
-    set.local_row.push_back(set.rows());
-    // Only the newest `ring` rows have a place of their own in the ring.
-    const int32_t first_stored = std::max({first, cut.first_kept, end - ring});
+    set.local_row.push_back(local_row);
+    const int32_t first_stored = std::max(first, cut.first_kept);
+    const int32_t first_stored_row = local_row + first_stored - first;
+    add_ring_rows(first_stored, end, first_stored_row, rows.state_slot, ring, set);
+    for (const StateSnapshot& snapshot : rows.snapshots) {
+        add_ring_rows(first_stored, snapshot.position, first_stored_row, snapshot.state_slot, ring, set);
+    }
     for (int32_t position = first; position < end; ++position) {
         const int32_t batch_row = rows.first_row + position - rows.first_position;
-        if (position >= first_stored) {
-            set.ring_source.push_back(set.rows());
-            set.ring_slot.push_back(rows.state_slot);
-            set.ring_row.push_back(position % ring);
-        }
         set.batch_row.push_back(batch_row);
         set.position.push_back(position);
         set.sequence.push_back(sequence);
         set.window_first.push_back(std::max({0, position - window + 1, cut.first_kept}));
         set.window_last.push_back(position);
         set.is_image.push_back(batch.is_image.empty() ? uint8_t{0} : batch.is_image[static_cast<size_t>(batch_row)]);
+    }
+}
+
+// The newest tokens before `end`, as many as a roll-back and an open group can need, go to `slot`.
+void add_partial_rows(const SequenceRows& rows, int32_t end, int32_t slot, int32_t partial_tokens, GroupSet& set) {
+    for (int32_t position = std::max(rows.first_position, end - partial_tokens); position < end; ++position) {
+        set.partial_source.push_back(rows.first_row + position - rows.first_position);
+        set.partial_slot.push_back(slot);
+        set.partial_row.push_back(position % partial_tokens);
     }
 }
 
@@ -61,10 +81,22 @@ void add_groups(const CacheGeometry& geometry, const Batch& batch, int32_t seque
         set.block.push_back(rows.block_table[column]);
         set.block_row.push_back(position % block_tokens / set.ratio);
     }
-    for (int32_t position = std::max(rows.first_position, end - partial_tokens); position < end && set.ratio > 1; ++position) {
-        set.partial_source.push_back(rows.first_row + position - rows.first_position);
-        set.partial_slot.push_back(rows.state_slot);
-        set.partial_row.push_back(position % partial_tokens);
+    if (set.ratio == 1) {
+        return;  // no group is ever open
+    }
+    add_partial_rows(rows, end, rows.state_slot, partial_tokens, set);
+    for (const StateSnapshot& snapshot : rows.snapshots) {
+        add_partial_rows(rows, snapshot.position, snapshot.state_slot, partial_tokens, set);
+    }
+}
+
+void check_snapshots(const SequenceRows& rows) {
+    int32_t before = rows.first_position;
+    for (const StateSnapshot& snapshot : rows.snapshots) {
+        DI_CHECK(snapshot.position > before && snapshot.position <= rows.first_position + rows.row_count,
+                 "snapshots of a step are not of its tokens, one each, oldest first");
+        DI_CHECK(snapshot.state_slot != rows.state_slot, "a snapshot would go where the sequence itself runs");
+        before = snapshot.position;
     }
 }
 
@@ -111,6 +143,14 @@ void fill_logit_rows(const Batch& batch, StepPlan& plan) {
 
 }  // namespace
 
+int64_t StepPlan::stores_max() const {
+    size_t stores = std::max(all.ring_source.size(), tail.ring_source.size());
+    for (const GroupSet& set : groups) {
+        stores = std::max(stores, set.partial_source.size());
+    }
+    return static_cast<int64_t>(stores);
+}
+
 const GroupSet& StepPlan::group_set(int32_t ratio) const {
     for (const GroupSet& set : groups) {
         if (set.ratio == ratio) {
@@ -150,6 +190,7 @@ void make_step_plan(const ModelConfig& config, const ModelOptions& options, cons
     plan.tail_is_all = keep == std::numeric_limits<int32_t>::max();
     for (int32_t sequence = 0; sequence < static_cast<int32_t>(batch.sequences.size()); ++sequence) {
         const SequenceRows& rows = batch.sequences[static_cast<size_t>(sequence)];
+        check_snapshots(rows);
         plan.state_slots.push_back(rows.state_slot);
         add_sequence(batch, sequence, window, ring, {}, plan.all);
         if (!plan.tail_is_all) {

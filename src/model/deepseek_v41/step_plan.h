@@ -21,7 +21,7 @@ struct RowSet {
     std::vector<uint8_t> is_image;        // [rows]
     std::vector<int32_t> local_position;  // [sequences] position of the sequence's first row here
     std::vector<int32_t> local_row;       // [sequences] its number here
-    // Rows that go to the window rings: the last ones of every sequence.
+    // Rows that go to the window rings: the last ones of every sequence, and the last ones before each of its snapshots.
     std::vector<int32_t> ring_source;  // row number here
     std::vector<int32_t> ring_slot;    // state slot
     std::vector<int32_t> ring_row;     // place in the ring
@@ -29,7 +29,8 @@ struct RowSet {
     [[nodiscard]] int32_t rows() const { return static_cast<int32_t>(position.size()); }
 };
 
-// What a compression ratio needs: groups that this step completes, and the tokens to keep of the group left open.
+// What a compression ratio needs: groups that this step completes, and the tokens to keep of the group left open,
+// in the sequence's own state and in its snapshots.
 struct GroupSet {
     int32_t ratio = 1;
     std::vector<int32_t> sequence;        // [groups]
@@ -54,6 +55,8 @@ struct StepPlan {
     std::vector<int32_t> logit_rows;  // numbers in `tail`
 
     [[nodiscard]] const GroupSet& group_set(int32_t ratio) const;
+    // The longest list of rows to store: more than the step's rows when there are snapshots.
+    [[nodiscard]] int64_t stores_max() const;
 };
 
 // Rows of a prompt that go behind the split in replay modes (INT32_MAX: all).

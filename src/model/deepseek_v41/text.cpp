@@ -18,6 +18,9 @@ Tensor DeepseekV41::forward(const Batch& batch) {
     cache_ = batch.cache;
     make_step_plan(config_, options_, geometry_, batch, plan_);
     routed_rows_.assign(static_cast<size_t>(config_.layer_count), 0);
+    if (plan_.stores_max() > static_cast<int64_t>(zeros_.size())) {
+        zeros_.resize(static_cast<size_t>(plan_.stores_max()));
+    }
     Rows rows = upload_rows(plan_.all, space_.streams, space_.pre_first);
     embed(batch, rows);
     for (int32_t id = 0; id < config_.layer_count && rows.count() > 0; ++id) {
