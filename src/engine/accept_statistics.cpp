@@ -15,7 +15,8 @@ constexpr double kAlarmShare = 0.5;
 constexpr double kCorrectionDrafts = 512.0;
 // Weighs as so many drafts that came out as expected.
 constexpr double kCorrectionPrior = 8.0;
-constexpr double kCorrectionMin = 0.125;
+// Of a step: with nothing new, a correction is forgotten after some thousand steps.
+constexpr double kStepFade = 1.0 - 1.0 / 2048.0;
 constexpr double kCorrectionMax = 2.0;
 
 }  // namespace
@@ -60,6 +61,12 @@ void AcceptStatistics::record(const VerifyOutcome& outcome) {
     }
 }
 
+void AcceptStatistics::end_step() {
+    for (Fading& fading : fading_) {
+        fading = {fading.accepted * kStepFade, fading.expected * kStepFade, fading.count * kStepFade};
+    }
+}
+
 void AcceptStatistics::end_window() {
     recent_ = static_cast<double>(window_accepted_) / static_cast<double>(window_verified_);
     window_verified_ = 0;
@@ -86,7 +93,7 @@ double AcceptStatistics::mean_confidence_error() const {
 float AcceptStatistics::correction(int32_t position) const {
     const Fading& fading = fading_.at(static_cast<size_t>(position));
     const double factor = (fading.accepted + kCorrectionPrior) / (fading.expected + kCorrectionPrior);
-    return static_cast<float>(std::clamp(factor, kCorrectionMin, kCorrectionMax));
+    return static_cast<float>(std::min(factor, kCorrectionMax));
 }
 
 }  // namespace di

@@ -21,6 +21,9 @@ class AcceptStatistics {
     explicit AcceptStatistics(int32_t depth);
 
     void record(const VerifyOutcome& outcome);
+    // A step is over: what corrections know fades a little. Else one that says that nothing is ever accepted would see to
+    // it that nothing is verified any more, and stay.
+    void end_step();
 
     // Since the start; position r counts as accepted when drafts 0 .. r all were.
     [[nodiscard]] const std::vector<int64_t>& verified_by_position() const { return verified_; }
@@ -35,7 +38,7 @@ class AcceptStatistics {
     [[nodiscard]] bool has_alarm() const { return has_alarm_; }
 
     // What rates of a position are to be multiplied by so that they are right on average: accepted by expected drafts of
-    // the last few hundred, 1 while little is known; 1/8 .. 2.
+    // the last few hundred, 1 while little is known; at most 2.
     [[nodiscard]] float correction(int32_t position) const;
 
   private:

@@ -86,7 +86,9 @@ void RunningCurve::summarise(Place& place) {
 void RunningCurve::rebuild() {
     points_.clear();
     pools_.clear();
+    first_point_.clear();
     for (const Place& place : places_) {
+        first_point_.push_back(points_.size());
         if (place.size == 0) {
             continue;
         }
@@ -111,16 +113,20 @@ void RunningCurve::rebuild() {
 }
 
 double RunningCurve::between(double count) const {
-    const auto above =
-        std::lower_bound(points_.begin(), points_.end(), count, [](const Point& p, double c) { return p.count < c; });
-    if (above == points_.begin()) {
+    const size_t place = place_index(static_cast<int32_t>(count));
+    size_t above = place < first_point_.size() ? first_point_[place] : points_.size();
+    while (above < points_.size() && points_[above].count < count) {
+        ++above;  // once: the point of its own place
+    }
+    if (above == 0) {
         return points_.front().value;
     }
-    if (above == points_.end()) {
+    if (above == points_.size()) {
         return points_.back().value;
     }
-    const Point& low = *(above - 1);
-    return low.value + (above->value - low.value) * (count - low.count) / (above->count - low.count);
+    const Point& low = points_[above - 1];
+    const Point& high = points_[above];
+    return low.value + (high.value - low.value) * (count - low.count) / (high.count - low.count);
 }
 
 double RunningCurve::at(int32_t count) const {
@@ -154,6 +160,15 @@ int32_t RunningCurve::recent_samples(int32_t count, int64_t newest) const {
         }
     }
     return found;
+}
+
+int32_t RunningCurve::next_known(int32_t count, int32_t samples) const {
+    for (size_t index = place_index(count) + 1; index < places_.size(); ++index) {
+        if (places_[index].size >= samples) {
+            return static_cast<int32_t>(std::lround(places_[index].mean_count));
+        }
+    }
+    return -1;
 }
 
 }  // namespace di

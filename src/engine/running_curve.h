@@ -24,6 +24,10 @@ class RunningCurve {
     // How many of the last `newest` samples were taken at `count`, give or take an eighth of it.
     [[nodiscard]] int32_t recent_samples(int32_t count, int64_t newest) const;
 
+    // The nearest count above `count` that has at least `samples` samples, -1 where there is none: in between the curve is a
+    // guess.
+    [[nodiscard]] int32_t next_known(int32_t count, int32_t samples) const;
+
     // Many samples at once, oldest first, in place of all that are known.
     struct Sample {
         int32_t count = 0;
@@ -58,9 +62,10 @@ class RunningCurve {
     [[nodiscard]] double between(double count) const;
 
     std::vector<Place> places_;
-    std::vector<Point> points_;  // of the places that have samples, ascending, never falling
-    std::vector<Pool> pools_;    // of rebuild()
-    int64_t time_ = 0;           // samples so far
+    std::vector<Point> points_;        // of the places that have samples, ascending, never falling
+    std::vector<Pool> pools_;          // of rebuild()
+    std::vector<size_t> first_point_;  // [places] of this place or the next one that has samples
+    int64_t time_ = 0;                 // samples so far
 };
 
 }  // namespace di

@@ -120,6 +120,20 @@ TEST(RunningCurve, KnowsWhereItHasRecentSamples) {
     EXPECT_EQ(curve.recent_samples(80, 100), 0);
 }
 
+TEST(RunningCurve, KnowsWhereTheNextSamplesAre) {
+    RunningCurve curve;
+    EXPECT_EQ(curve.next_known(5, 1), -1);
+    add(curve, 2, 1.0, 3);
+    add(curve, 5, 1.0, 2);
+    add(curve, 300, 1.0, 3);
+    EXPECT_EQ(curve.next_known(0, 3), 2);
+    EXPECT_EQ(curve.next_known(2, 2), 5);
+    EXPECT_EQ(curve.next_known(2, 3), 300);
+    EXPECT_EQ(curve.next_known(5, 3), 300);
+    EXPECT_EQ(curve.next_known(300, 1), -1);
+    EXPECT_EQ(curve.next_known(5000, 1), -1);
+}
+
 TEST(RunningCurve, AssignedSamplesReplaceAllOthers) {
     RunningCurve curve;
     add(curve, 3, 50.0, 9);

@@ -18,8 +18,8 @@ struct Slope {
 
 // Some of the steps of one number of rows.
 struct Part {
-    double by = 0.0;     // mean
-    double value = 0.0;  // median
+    double by = 0.0;  // both medians, so that outliers and skew of one do not tilt the line
+    double value = 0.0;
 };
 
 float median_value(std::span<float> values) {
@@ -111,13 +111,12 @@ double StepCost::slope_by(float ModelSample::*which, float ModelSample::*other, 
     std::vector<Slope> slopes;
     std::vector<float> values;
     const auto part = [&](size_t first, size_t count) {
-        double by = 0.0;
         values.clear();
         for (size_t i = first; i < first + count; ++i) {
-            by += static_cast<double>(places_[i].by);
             values.push_back(places_[i].value);
         }
-        return Part{.by = by / static_cast<double>(count), .value = static_cast<double>(median_value(values))};
+        const auto by = static_cast<double>(places_[first + count / 2].by);
+        return Part{.by = by, .value = static_cast<double>(median_value(values))};
     };
     for (size_t first = 0; first < places_.size();) {
         size_t end = first;

@@ -40,6 +40,8 @@ class StepCost {
 
     // How many of the last `newest` steps ran about that many rows.
     [[nodiscard]] int32_t recent_steps(int32_t rows, int64_t newest) const { return curve_.recent_samples(rows, newest); }
+    // The next number of rows above with at least so many steps of it, -1 if there is none.
+    [[nodiscard]] int32_t next_known(int32_t rows, int32_t steps) const { return curve_.next_known(rows, steps); }
     [[nodiscard]] double context_slope() const { return context_slope_; }  // ms for each token that a row sees
     [[nodiscard]] double expert_ms() const { return expert_ms_; }          // ms for each expert touched
 

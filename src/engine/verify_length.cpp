@@ -25,7 +25,8 @@ float ordered_rate(std::span<const float> rates, int32_t draft, float before) {
     return rate > 0.0F ? std::min(rate, before) : 0.0F;
 }
 
-std::vector<uint64_t> ranked_drafts(std::span<const VerifyRates> sequences, std::span<const float> VerifyRates::*which) {
+// In no order yet.
+std::vector<uint64_t> drafts_of(std::span<const VerifyRates> sequences, std::span<const float> VerifyRates::*which) {
     std::vector<uint64_t> keys;
     for (size_t i = 0; i < sequences.size(); ++i) {
         const std::span<const float> rates = sequences[i].*which;
@@ -38,7 +39,6 @@ std::vector<uint64_t> ranked_drafts(std::span<const VerifyRates> sequences, std:
             keys.push_back(rank_key(rate, i));
         }
     }
-    std::sort(keys.begin(), keys.end());
     return keys;
 }
 
@@ -50,34 +50,46 @@ VerifyRates choose_rates(VerifyMode mode, bool newest_known, int32_t draft_count
     return {.draft_count = draft_count, .budget = newest_decides ? newest : previous, .split = newest};
 }
 
+std::vector<double> expected_tokens(std::span<const VerifyRates> sequences) {
+    std::vector<double> expected = {static_cast<double>(sequences.size())};
+    std::vector<uint64_t> drafts = drafts_of(sequences, &VerifyRates::budget);
+    std::sort(drafts.begin(), drafts.end());
+    for (const uint64_t draft : drafts) {
+        expected.push_back(expected.back() + static_cast<double>(key_rate(draft)));
+    }
+    return expected;
+}
+
 VerifyTotal choose_verify_total(std::span<const VerifyRates> sequences, const StepMilliseconds& cost_ms, int32_t rows_max) {
-    const auto count = static_cast<int32_t>(sequences.size());
-    DI_CHECK(rows_max >= count, "a step has less room than one row a sequence");
-    const std::vector<uint64_t> drafts = ranked_drafts(sequences, &VerifyRates::budget);
-    const int32_t rows_end = std::min(rows_max, count + static_cast<int32_t>(drafts.size()));
-    VerifyTotal best = {.rows = count, .expected_tokens = static_cast<double>(count)};
-    double expected = count;
-    for (int32_t rows = count; rows <= rows_end; ++rows) {
-        if (rows > count) {
-            expected += static_cast<double>(key_rate(drafts[static_cast<size_t>(rows - count - 1)]));
-        }
+    return choose_verify_total(expected_tokens(sequences), static_cast<int32_t>(sequences.size()), cost_ms, rows_max);
+}
+
+VerifyTotal choose_verify_total(std::span<const double> expected, int32_t sequence_count, const StepMilliseconds& cost_ms,
+                                int32_t rows_max) {
+    DI_CHECK(rows_max >= sequence_count, "a step has less room than one row a sequence");
+    VerifyTotal best = {.rows = sequence_count, .expected_tokens = expected[0]};
+    const auto drafts_end = std::min(expected.size(), static_cast<size_t>(rows_max - sequence_count) + 1);
+    for (size_t drafts = 0; drafts < drafts_end; ++drafts) {
+        const int32_t rows = sequence_count + static_cast<int32_t>(drafts);
         const double ms = cost_ms(rows);
         if (std::isinf(ms)) {
             break;
         }
-        const double tokens_per_ms = expected / std::max(ms, 1e-9);  // a clock may say that a step took no time at all
+        const double tokens_per_ms = expected[drafts] / std::max(ms, 1e-9);  // a clock may say that a step took no time at all
         if (tokens_per_ms > best.tokens_per_ms) {
-            best = {.rows = rows, .expected_tokens = expected, .tokens_per_ms = tokens_per_ms};
+            best = {.rows = rows, .expected_tokens = expected[drafts], .tokens_per_ms = tokens_per_ms};
         }
     }
     return best;
 }
 
 void split_verify_rows(std::span<const VerifyRates> sequences, int32_t total_rows, std::vector<int32_t>& rows) {
-    const std::vector<uint64_t> drafts = ranked_drafts(sequences, &VerifyRates::split);
+    std::vector<uint64_t> drafts = drafts_of(sequences, &VerifyRates::split);
     DI_CHECK(total_rows >= static_cast<int32_t>(sequences.size()), "a total has less than one row a sequence");
     rows.assign(sequences.size(), 1);
     const size_t taken = std::min(drafts.size(), static_cast<size_t>(total_rows) - sequences.size());
+    // Which ones they are does not depend on how they are found: equal keys are drafts of one sequence.
+    std::nth_element(drafts.begin(), drafts.begin() + static_cast<std::ptrdiff_t>(taken), drafts.end());
     for (size_t i = 0; i < taken; ++i) {
         ++rows[key_index(drafts[i])];
     }

@@ -41,11 +41,17 @@ struct VerifyTotal {
     double tokens_per_ms = 0.0;
 };
 
+// Expected tokens of a step by its number of drafts, the likeliest ones first: [0 .. all drafts], one a sequence at [0].
+[[nodiscard]] std::vector<double> expected_tokens(std::span<const VerifyRates> sequences);
+
 // The total with the most expected tokens per millisecond; the smallest of equals. Every total up to `rows_max` is looked
 // at, since cost is a staircase: a search that stops at the first loss would not climb the next stair.
 // rows_max >= sequences.size().
 [[nodiscard]] VerifyTotal choose_verify_total(std::span<const VerifyRates> sequences, const StepMilliseconds& cost_ms,
                                               int32_t rows_max);
+// The same from expected_tokens().
+[[nodiscard]] VerifyTotal choose_verify_total(std::span<const double> expected, int32_t sequence_count,
+                                              const StepMilliseconds& cost_ms, int32_t rows_max);
 
 // Deals `total_rows` out: one row a sequence, the rest to drafts by falling `split` rate, ties to the lower sequence index.
 // rows[i] = 1 + drafts of sequence i to verify; their sum is less than the total when there are fewer drafts.

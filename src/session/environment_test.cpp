@@ -31,6 +31,10 @@ const std::vector<Case>& cases() {
          [](const Options& o) {
              return o.banned_token_ids == std::vector<int32_t>{7, 300};
          }},
+        {"DEEPINFER_DFLASH_CONFIDENCE_HEAD_TEMPERATURE", "1.5,2",
+         [](const Options& o) {
+             return o.engine.confidence_temperatures == std::vector<float>{1.5F, 2.0F};
+         }},
         {"DEEPINFER_ZERO_OVERHEAD_SCHEDULING", "0", [](const Options& o) { return !o.engine.behaviour.asynchronous; }},
         {"DEEPINFER_LOGGING_INTERVAL_STEP", "50", [](const Options& o) { return o.log_interval_steps == 50; }},
         {"DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE", "compact",

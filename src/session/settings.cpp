@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <system_error>
 
@@ -121,6 +122,10 @@ const SettingRow kRows[] = {
      .value_name = "S",
      .help = "how many drafts are verified: fixed: all; confidence: what pays",
      .target = &Settings::draft_schedule},
+    {.rule = {.name = "confidence-temperature"},
+     .value_name = "T",
+     .help = "calibration of draft confidences: one number, or one for each draft of a round: 1.1,1.2 (default 1)",
+     .target = &Settings::confidence_temperature},
     {.rule = {.name = "verify-mode", .choices = "exact|rejection"},
      .value_name = "V",
      .help = "exact: drafts change no token; rejection: they keep the distribution",
@@ -260,6 +265,22 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text) {
     return ids;
 }
 
+Result<std::vector<float>> parse_temperatures(std::string_view text) {
+    std::vector<float> temperatures;
+    while (!text.empty()) {
+        const std::string_view word = text.substr(0, std::min(text.find(','), text.size()));
+        float value = 0.0F;
+        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+        if (error != std::errc() || end != word.data() + word.size() || !(value >= 0.0F) || !std::isfinite(value)) {
+            return fail(ErrorCode::kInvalidArgument, "confidence-temperature: \"{}\", expected numbers >= 0 such as 1.1,1.2",
+                        word);
+        }
+        temperatures.push_back(value);
+        text.remove_prefix(std::min(word.size() + 1, text.size()));
+    }
+    return temperatures;
+}
+
 }  // namespace
 
 std::span<const SettingRow> setting_rows() { return kRows; }
@@ -280,6 +301,7 @@ Result<SessionOptions> session_options(const Settings& settings) {
     DI_TRY_STATUS(check_supported(settings));
     SessionOptions options;
     options.engine = engine_options_of(settings);
+    DI_TRY(options.engine.confidence_temperatures, parse_temperatures(settings.confidence_temperature.value_or("")));
     options.tokenizer_directory = settings.tokenizer.value_or("");
     DI_TRY(options.banned_token_ids, parse_ids(settings.banned_token_ids.value_or("")));
     options.top_k_max = to_int32(settings.top_k_max);
