@@ -1,9 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
-#include "engine/sequence.h"
+#include "engine/step_work.h"
 #include "model/batch.h"
 #include "model/geometry.h"
 
@@ -18,9 +17,8 @@ struct BatchContext {
     CacheMemory cache;
 };
 
-// Fills `batch` (whatever it held before; its memory is used again) with the rows of one step: sequences in the order of
-// `scheduled`, rows [cached, cached + row_count) of each. A logit row is the last row of every sequence that draws a token, in
-// the same order. Embeddings of the image rows must be there.
-void build_batch(const BatchContext& context, std::span<const ScheduledRows> scheduled, Batch& batch);
+// Fills work.batch (its memory is used again) and the logit row numbers of work.rows: sequences in the order of work.rows, first the known
+// tokens, then the drafts of each. Memory for the embeddings of image rows must be there.
+void build_batch(const BatchContext& context, StepWork& work);
 
 }  // namespace di

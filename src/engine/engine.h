@@ -160,8 +160,10 @@ struct EngineBehaviour {
     bool scheduled_verify = true;  // how many drafts are verified follows confidence and cost; false: always all
     VerifyMode verify_mode = VerifyMode::kExact;
     SchedulingPolicy policy = SchedulingPolicy::kFirstCome;
-    int32_t passed_max = 64;          // later requests that may overtake one that does not fit yet
-    double step_ms_max = 0.0;         // a prompt chunk is cut so that a step is expected to take no longer; 0: no such limit
+    int32_t passed_max = 64;   // later requests that may overtake one that does not fit yet
+    double step_ms_max = 0.0;  // a prompt chunk is cut so that a step is expected to take no longer; 0: no such limit
+    // The same as a multiple of a step of what decodes alone, while anything does; 0: no such limit.
+    double step_stretch_max = 0.0;
     int32_t queue_max = 0;            // waiting requests; one more is refused; 0: no limit
     double first_token_ms_max = 0.0;  // a request whose first token is expected later is refused; 0: no limit
 };

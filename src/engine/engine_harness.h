@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "engine/fake_model.h"
-#include "engine/fcfs_engine.h"
+#include "engine/continuous_engine.h"
 #include "engine/sampler.h"
 
 // Test help: an engine on the fake model, and what a request must answer, computed without an engine.
@@ -25,6 +25,7 @@ struct Answer {
     std::string error;
     RequestUsage usage;
     RequestTiming timing;
+    CacheMiss cache_miss = CacheMiss::kNone;
     int64_t last_record_count = 0;
 
     // Tokens, their probabilities to the bit, and the reason.
@@ -33,14 +34,17 @@ struct Answer {
     }
 };
 
-using Answers = std::map<uint64_t, Answer>;
+using Answers = std::map<uint64_t, Answer>;  // of sample 0 by request id, of others by answer_key()
+
+inline uint64_t answer_key(uint64_t request_id, int32_t sample) { return request_id + (static_cast<uint64_t>(sample) << 32); }
 
 inline void collect(const std::vector<StepOutput>& outputs, Answers& answers) {
     for (const StepOutput& output : outputs) {
-        Answer& answer = answers[output.request_id];
+        Answer& answer = answers[answer_key(output.request_id, output.sample_index)];
         answer.token_ids.insert(answer.token_ids.end(), output.token_ids.begin(), output.token_ids.end());
         answer.logprobs.insert(answer.logprobs.end(), output.logprobs.begin(), output.logprobs.end());
         answer.usage = output.usage;
+        answer.cache_miss = output.cache_miss;
         answer.timing = output.timing;
         if (output.finish != FinishReason::kNone) {
             answer.finish = output.finish;
@@ -53,8 +57,9 @@ inline void collect(const std::vector<StepOutput>& outputs, Answers& answers) {
 }
 
 struct EngineHarness {
-    explicit EngineHarness(EngineLimits limits, bool has_vision = false) : model(has_vision) {
-        auto made = FcfsEngine::create(model, backend, limits, {kFakeEos}, clock, random);
+    explicit EngineHarness(const EngineLimits& limits, const FakeShape& shape = {}, EngineBehaviour behaviour = {})
+        : model(shape) {
+        auto made = ContinuousEngine::create(model, backend, limits, behaviour, {kFakeEos}, clock, random);
         DI_CHECK(made.has_value(), made ? "" : made.error().text);
         engine = std::move(*made);
     }
@@ -65,6 +70,7 @@ struct EngineHarness {
         for (int64_t step = 0; engine->has_unfinished(); ++step) {
             DI_CHECK(step < 100000, "the engine does not come to an end");
             collect(engine->step(), answers);
+            engine->check_invariants();
         }
         return answers;
     }
@@ -74,16 +80,19 @@ struct EngineHarness {
         }
         return run();
     }
-    [[nodiscard]] bool is_drained() const {
-        return engine->blocks().used_count() == 0 && engine->slots().used_count() == 0 && engine->running_count() == 0 &&
-               engine->waiting_count() == 0;
+    // Nothing is held but by the prefix cache, and nothing at all once that is emptied.
+    [[nodiscard]] bool is_drained() {
+        Scheduler& scheduler = engine->scheduler();
+        const bool is_idle = scheduler.running().empty() && scheduler.waiting_count() == 0;
+        scheduler.cache().clear();
+        return is_idle && scheduler.blocks().used_count() == 0 && scheduler.slots().used_count() == 0;
     }
 
     CountingBackend backend;
     FakeModel model;
     ManualClock clock;
     SeededRandom random{5};
-    std::unique_ptr<FcfsEngine> engine;
+    std::unique_ptr<ContinuousEngine> engine;
 };
 
 inline TokenRequest make_request(uint64_t id, std::vector<int32_t> prompt, int32_t max_tokens) {
@@ -93,6 +102,7 @@ inline TokenRequest make_request(uint64_t id, std::vector<int32_t> prompt, int32
     request.sampling.max_tokens = max_tokens;
     request.sampling.seed = id * 77 + 1;
     request.sampling.ignore_eos = true;
+    request.sampling.logprobs = true;
     return request;
 }
 
@@ -124,13 +134,13 @@ inline std::vector<FakeEntry> make_context(const TokenRequest& request) {
     return entries;
 }
 
-// The answer of a valid request, by the rules alone: no batch, no cache, no chunks.
-inline Answer expected_answer(const TokenRequest& request, int32_t max_model_len) {
+// The answer of a sample of a valid request, by the rules alone: no batch, no cache, no chunks, no drafts.
+inline Answer expected_answer(const TokenRequest& request, int32_t max_model_len, int32_t sample = 0) {
     std::vector<FakeEntry> entries = make_context(request);
     Sampler sampler(kFakeVocab);
+    TokenHistory history(request.sampling, request.prompt_token_ids, kFakeVocab);
     Answer answer;
     const SamplingParams& sampling = request.sampling;
-    TokenHistory history(sampling, request.prompt_token_ids, kFakeVocab);
     std::vector<int32_t> ends = sampling.stop_token_ids;
     if (!sampling.ignore_eos) {
         ends.push_back(kFakeEos);
@@ -141,18 +151,18 @@ inline Answer expected_answer(const TokenRequest& request, int32_t max_model_len
         const bool is_forced = static_cast<size_t>(count) < sampling.golden_token_ids.size();
         const SampleRow row{.logits = logits,
                             .params = &sampling,
-                            .seed = *sampling.seed,
+                            .seed = sample_seed(*sampling.seed, sample),
                             .index = static_cast<int64_t>(entries.size()),
                             .end_token_ids = ends,
                             .bans_end_tokens = count < sampling.min_tokens,
                             .history = &history,
                             .forced_id = is_forced ? sampling.golden_token_ids[static_cast<size_t>(count)] : -1};
-        const int32_t token = sampler.draw(row).value();
-        answer.token_ids.push_back(token);
-        answer.logprobs.push_back(sampler.logprobs(row, token, 0).logprob);
-        history.push(token);
-        entries.push_back(fake_token(token));
-        if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
+        const int32_t id = sampler.draw(row).value();
+        answer.token_ids.push_back(id);
+        answer.logprobs.push_back(sampler.logprobs(row, id, 0).logprob);
+        history.push(id);
+        entries.push_back(fake_token(id));
+        if (std::find(ends.begin(), ends.end(), id) != ends.end()) {
             answer.finish = FinishReason::kStop;
         } else if (static_cast<int32_t>(entries.size()) >= max_model_len || count + 1 == sampling.max_tokens) {
             answer.finish = FinishReason::kLength;

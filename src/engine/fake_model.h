@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -39,7 +40,9 @@ class CountingBackend : public ref::RefBackend {
 
 inline constexpr int64_t kFakeVocab = 61;
 inline constexpr int64_t kFakeBlockTokens = 4;
-inline constexpr int64_t kFakeRing = 6;
+inline constexpr int64_t kFakeRing = 6;       // newest values that logits depend on once more
+inline constexpr int32_t kFakeBacktrack = 4;  // drafts of a round
+inline constexpr int64_t kFakeRingRows = kFakeRing + kFakeBacktrack;
 inline constexpr int32_t kFakeHistory = 3;
 inline constexpr int64_t kFakeEmbedding = 5;
 inline constexpr int64_t kFakePatchValues = 2;
@@ -104,21 +107,34 @@ inline std::vector<float> fake_logits(std::span<const FakeEntry> entries) {
     return fake_logits_of(context);
 }
 
+struct FakeShape {
+    bool has_vision = false;
+    int64_t block_tokens = kFakeBlockTokens;
+    int32_t draft_depth = 0;       // up to kFakeBacktrack
+    int32_t draft_right_of_8 = 6;  // drafts that are the target's own, on average
+    int32_t logit_rows_max = 1 << 20;
+};
+
 class FakeModel : public Model {
   public:
-    explicit FakeModel(bool has_vision = false) : has_vision_(has_vision) {
-        geometry_.block_tokens = kFakeBlockTokens;
-        geometry_.block_bytes = kFakeBlockTokens * 8 + 24;  // with padding
-        geometry_.state_bytes = kFakeRing * 8 + 8;
+    explicit FakeModel(const FakeShape& shape = {}) : shape_(shape) {
+        geometry_.block_tokens = shape.block_tokens;
+        geometry_.block_bytes = shape.block_tokens * 8 + 24;  // with padding
+        geometry_.state_bytes = kFakeRingRows * static_cast<int64_t>(sizeof(RingRow)) + 8;
         geometry_.history_tokens = kFakeHistory;
+        geometry_.backtrack_tokens = kFakeBacktrack;
     }
 
     [[nodiscard]] const CacheGeometry& geometry() const override { return geometry_; }
     [[nodiscard]] int64_t vocab_size() const override { return kFakeVocab; }
+    [[nodiscard]] int32_t logit_rows_max() const override { return shape_.logit_rows_max; }
     [[nodiscard]] int64_t workspace_bytes() const override { return 0; }
 
     Tensor forward(const Batch& batch) override {
         ++step_count;
+        if (on_forward) {
+            on_forward(batch.row_count());
+        }
         rows_seen.push_back(batch.row_count());
         sequences_seen.push_back(static_cast<int32_t>(batch.sequences.size()));
         logits_.clear();
@@ -140,14 +156,35 @@ class FakeModel : public Model {
         return {logits_.data(), DType::kF32, {static_cast<int64_t>(next_logit), kFakeVocab}};
     }
 
-    [[nodiscard]] int32_t draft_depth_max() const override { return 0; }
-    void draft_begin(const DraftBatch& /*batch*/) override { DI_CHECK(false, "the fake model does not draft"); }
-    DraftStep draft_step(int32_t /*depth*/, std::span<const int32_t> /*previous_ids*/) override {
-        DI_CHECK(false, "the fake model does not draft");
-        return {};
+    [[nodiscard]] int32_t draft_depth_max() const override { return shape_.draft_depth; }
+    void draft_begin(const DraftBatch& batch) override {
+        DI_CHECK(batch.depth >= 1 && batch.depth <= shape_.draft_depth, "a depth that the drafter does not have");
+        ++draft_rounds;
+        draft_batch_ = batch;
+        draft_tails_.clear();
+        for (const DraftRow& row : batch.sequences) {
+            draft_tails_.push_back(read_tail(row));
+        }
+    }
+    // The target's own logits behind the drafts so far, or some others: what is right depends on the context.
+    DraftStep draft_step(int32_t /*depth*/, std::span<const int32_t> previous_ids) override {
+        draft_logits_.clear();
+        confidences_.clear();
+        for (size_t i = 0; i < draft_tails_.size(); ++i) {
+            Tail& tail = draft_tails_[i];
+            push(tail, fake_token(previous_ids[i]));
+            const uint64_t context = context_of(tail);
+            const bool is_right = static_cast<int32_t>(fake_mix(context, 77) >> 61) < shape_.draft_right_of_8;
+            const std::vector<float> logits = fake_logits_of(is_right ? context : context + 1);
+            draft_logits_.insert(draft_logits_.end(), logits.begin(), logits.end());
+            confidences_.push_back(is_right ? 0.9F : 0.2F);
+        }
+        const auto count = static_cast<int64_t>(draft_tails_.size());
+        return {.logits = {draft_logits_.data(), DType::kF32, {count, kFakeVocab}},
+                .confidence = {confidences_.data(), DType::kF32, {count}}};
     }
 
-    [[nodiscard]] bool has_vision() const override { return has_vision_; }
+    [[nodiscard]] bool has_vision() const override { return shape_.has_vision; }
     [[nodiscard]] int64_t embedding_size() const override { return kFakeEmbedding; }
     [[nodiscard]] int64_t patch_values() const override { return kFakePatchValues; }
     [[nodiscard]] int64_t image_token_count(int64_t grid_height, int64_t grid_width) const override {
@@ -165,8 +202,10 @@ class FakeModel : public Model {
     }
     void set_probe(Probe /*probe*/) override {}
 
+    std::function<void(int32_t rows)> on_forward;  // lets virtual time pass
     int64_t step_count = 0;
     int64_t images_encoded = 0;
+    int64_t draft_rounds = 0;
     std::vector<int32_t> rows_seen;       // of each step
     std::vector<int32_t> sequences_seen;  // of each step
 
@@ -185,12 +224,53 @@ class FakeModel : public Model {
     }
 
     [[nodiscard]] uint8_t* page_entry(const Batch& batch, const SequenceRows& rows, int64_t position) const {
-        const int64_t block = rows.block_table.at(static_cast<size_t>(position / kFakeBlockTokens));
-        return batch.cache.blocks + block * geometry_.block_bytes + position % kFakeBlockTokens * 8;
+        const int64_t block = rows.block_table.at(static_cast<size_t>(position / shape_.block_tokens));
+        return batch.cache.blocks + block * geometry_.block_bytes + position % shape_.block_tokens * 8;
     }
 
-    [[nodiscard]] uint8_t* ring_entry(const Batch& batch, const SequenceRows& rows, int64_t position) const {
-        return batch.cache.states + rows.state_slot * geometry_.state_bytes + position % kFakeRing * 8;
+    // What a state slot keeps of a position.
+    struct RingRow {
+        uint64_t value = 0;
+        uint64_t fold = 0;  // of all values up to here
+        int64_t history_id = 0;
+    };
+    // The end of a context, as the state slot has it.
+    struct Tail {
+        uint64_t fold = 3;
+        std::vector<RingRow> rows;  // the newest ones, oldest first
+    };
+
+    [[nodiscard]] uint8_t* ring_entry(const CacheMemory& cache, int32_t slot, int64_t position) const {
+        return cache.states + slot * geometry_.state_bytes + position % kFakeRingRows * static_cast<int64_t>(sizeof(RingRow));
+    }
+
+    [[nodiscard]] Tail read_tail(const DraftRow& row) const {
+        Tail tail;
+        for (int64_t p = std::max<int64_t>(0, row.position - kFakeRing); p < row.position; ++p) {
+            RingRow stored;
+            std::memcpy(&stored, ring_entry(draft_batch_.cache, row.state_slot, p), sizeof(stored));
+            tail.fold = stored.fold;
+            tail.rows.push_back(stored);
+        }
+        return tail;
+    }
+
+    static void push(Tail& tail, const FakeEntry& entry) {
+        tail.fold = fake_mix(tail.fold, entry.value);
+        tail.rows.push_back({.value = entry.value, .fold = tail.fold, .history_id = entry.history_id});
+    }
+
+    // As fake_logits folds it.
+    [[nodiscard]] static uint64_t context_of(const Tail& tail) {
+        uint64_t context = tail.fold;
+        const auto count = static_cast<int64_t>(tail.rows.size());
+        for (int64_t p = std::max<int64_t>(0, count - kFakeRing); p < count; ++p) {
+            context = fake_mix(context, tail.rows[static_cast<size_t>(p)].value);
+        }
+        for (int64_t p = std::max<int64_t>(0, count - 1 - kFakeHistory); p < count - 1; ++p) {
+            context = fake_mix(context, static_cast<uint64_t>(tail.rows[static_cast<size_t>(p)].history_id));
+        }
+        return context;
     }
 
     [[nodiscard]] static uint64_t load(const uint8_t* from) {
@@ -207,7 +287,6 @@ class FakeModel : public Model {
         // Stored as 0, so that later rows see it in their context. Drawn by the model itself it means nothing.
         const uint64_t value = entry.is_nan && position < rows.prompt_length ? 0 : entry.value;
         std::memcpy(page_entry(batch, rows, position), &value, sizeof(value));
-        std::memcpy(ring_entry(batch, rows, position), &value, sizeof(value));
         uint64_t context = 3;
         bool is_nan = false;
         for (int64_t p = 0; p <= position; ++p) {
@@ -215,8 +294,15 @@ class FakeModel : public Model {
             is_nan = is_nan || stored == 0;
             context = fake_mix(context, stored);
         }
+        const RingRow stored{.value = value, .fold = context, .history_id = entry.history_id};
+        std::memcpy(ring_entry(batch.cache, rows.state_slot, position), &stored, sizeof(stored));
+        for (const StateSnapshot& snapshot : rows.snapshots) {
+            if (position < snapshot.position) {
+                std::memcpy(ring_entry(batch.cache, snapshot.state_slot, position), &stored, sizeof(stored));
+            }
+        }
         for (int64_t p = std::max<int64_t>(0, position + 1 - kFakeRing); p <= position; ++p) {
-            context = fake_mix(context, load(ring_entry(batch, rows, p)));
+            context = fake_mix(context, load(ring_entry(batch.cache, rows.state_slot, p)));
         }
         for (int64_t p = std::max<int64_t>(0, position - kFakeHistory); p < position; ++p) {
             context = fake_mix(context, static_cast<uint64_t>(int64_t{history_id(batch, rows, p)}));
@@ -235,8 +321,12 @@ class FakeModel : public Model {
         return rows.history.at(rows.history.size() - static_cast<size_t>(from_end));
     }
 
-    bool has_vision_;
+    FakeShape shape_;
     CacheGeometry geometry_;
+    DraftBatch draft_batch_;
+    std::vector<Tail> draft_tails_;
+    std::vector<float> draft_logits_;
+    std::vector<float> confidences_;
     std::vector<float> logits_;
 };
 

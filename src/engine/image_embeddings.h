@@ -6,12 +6,16 @@
 
 namespace di {
 
-// Runs the vision tower for every image whose span meets the rows [cached, cached + row_count) and has no embeddings yet. Only
+// Takes memory for the embeddings of every image whose span meets the rows [first, first + row_count) and has none yet. Only
 // one sequence is in the middle of its prompt at a time, so that few images are held at once. Fails when the device has no
 // memory left for them.
-[[nodiscard]] Status make_image_embeddings(Model& model, Backend& backend, Sequence& sequence, int32_t row_count);
+[[nodiscard]] Status reserve_image_embeddings(Model& model, Backend& backend, Sequence& sequence, int32_t first,
+                                              int32_t row_count);
 
-// Gives back what lies wholly before `cached`: patches and embeddings, which no row will ask for again.
+// Runs the vision tower for the images that have memory and are not encoded.
+void encode_reserved_images(Model& model, Backend& backend, Sequence& sequence);
+
+// Gives back the embeddings of what lies wholly before `cached`. A sequence that is computed again encodes again, so patches stay.
 void drop_passed_images(Sequence& sequence);
 
 }  // namespace di

@@ -28,6 +28,7 @@ struct EngineOptions {
     int32_t max_num_seqs = 0;            // 0: default
     int32_t max_num_batched_tokens = 0;  // 0: default
     int64_t kv_memory_bytes = 0;         // 0: what the limits above need
+    int64_t snapshot_memory_bytes = -1;  // states at the ends of cached prefixes; -1: a share of the memory, 0: no prefix cache
     int64_t weights_memory_bytes = 0;    // 0: no limit; weights that must be resident may not need more
     bool logits_of_all_rows = false;     // room for logits of every row of a step
     uint64_t seed = 0;                   // of dummy weights

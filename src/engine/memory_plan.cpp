@@ -24,6 +24,10 @@ Status check_byte_options(const EngineOptions& options) {
     if (options.kv_memory_bytes < 0) {
         return fail(ErrorCode::kInvalidArgument, "kv_memory_bytes is {}, expected >= 0", options.kv_memory_bytes);
     }
+    if (options.snapshot_memory_bytes < -1) {
+        return fail(ErrorCode::kInvalidArgument, "snapshot_memory_bytes is {}, expected -1 (chosen) or >= 0",
+                    options.snapshot_memory_bytes);
+    }
     if (options.weights_memory_bytes < 0) {
         return fail(ErrorCode::kInvalidArgument, "weights_memory_bytes is {}, expected >= 0", options.weights_memory_bytes);
     }
@@ -68,6 +72,18 @@ struct Planner {
     const EngineOptions& options;
     int64_t usable_bytes;  // all that may be taken
 
+    // State slots for the ends of cached prefixes, one a block as far as that leaves enough for the blocks themselves.
+    [[nodiscard]] int32_t snapshot_slots(const MemoryPlan& plan, int64_t blocks, int64_t left) const {
+        const EngineBehaviour& behaviour = options.behaviour;
+        if (!behaviour.prefix_cache || options.replay != Replay::kOff || plan.state_slot_bytes == 0) {
+            return 0;
+        }
+        const auto share = static_cast<int64_t>(static_cast<double>(std::min(left, usable_bytes / 2)) * kSnapshotShare);
+        const int64_t bytes = options.snapshot_memory_bytes < 0 ? share : std::min(options.snapshot_memory_bytes, left);
+        return static_cast<int32_t>(
+            std::clamp<int64_t>(bytes / plan.state_slot_bytes, 0, std::min<int64_t>(blocks, kSnapshotSlotsMax)));
+    }
+
     // Everything but the blocks.
     [[nodiscard]] Result<MemoryPlan> fixed_parts(const EngineLimits& limits) const {
         const ModelOptions model_options = make_model_options(options, limits, {});
@@ -102,6 +118,18 @@ struct Planner {
             return plan;
         }
         const int64_t useful = one_sequence * limits.max_num_seqs;
+        const int32_t snapshots = snapshot_slots(plan, useful, left);
+        DI_TRY(MemoryPlan with_snapshots, fill_blocks(plan, snapshots, one_sequence, useful, left));
+        // A prefix cache is of no use to a context that then does not fit.
+        return with_snapshots.kv_block_count > 0 ? with_snapshots : fill_blocks(plan, 0, one_sequence, useful, left);
+    }
+
+    // The plan with as many snapshots and the blocks that the rest gives.
+    [[nodiscard]] Result<MemoryPlan> fill_blocks(MemoryPlan plan, int32_t snapshots, int64_t one_sequence, int64_t useful,
+                                                 int64_t left) const {
+        plan.limits.snapshot_slots = snapshots;
+        plan.state_slot_count += snapshots;
+        left -= plan.state_slot_bytes * snapshots;
         int64_t blocks = useful;
         if (plan.kv_block_bytes > 0 && options.kv_memory_bytes > 0) {
             blocks = options.kv_memory_bytes / plan.kv_block_bytes;

@@ -23,7 +23,7 @@ void expect_consistent(const MemoryPlan& plan, const ModelConfig& config, const 
     ASSERT_TRUE(geometry);
     EXPECT_EQ(plan.kv_block_bytes, geometry->block_bytes);
     EXPECT_EQ(plan.state_slot_bytes, geometry->state_bytes);
-    EXPECT_EQ(plan.state_slot_count, plan.limits.max_num_seqs);
+    EXPECT_EQ(plan.state_slot_count, plan.limits.max_num_seqs + plan.limits.snapshot_slots);
     EXPECT_EQ(plan.workspace_bytes, *workspace_bytes(config, model_options, DType::kF32));
     EXPECT_EQ(plan.limits.kv_memory_bytes, plan.kv_block_bytes * plan.kv_block_count);
     // The longest request fits.
@@ -56,26 +56,49 @@ TEST(MemoryPlan, FlashHasTheSizesOfTheFormat) {
 
 TEST(MemoryPlan, ContextIsLoweredToWhatFitsAndNoFurther) {
     const ModelConfig config = load("flash");
+    EngineOptions plain;
+    plain.snapshot_memory_bytes = 0;
     // What one whole context needs, less a part of its cache (0.87 GiB).
-    const auto whole = plan_memory(config, {}, 1024 * kGibibyte);
+    const auto whole = plan_memory(config, plain, 1024 * kGibibyte);
     ASSERT_TRUE(whole) << whole.error().text;
     const int64_t cache_of_others = whole->kv_block_bytes * whole->kv_block_count / 16 * 15;
     const int64_t needed = whole->total_bytes() - whole->weights_on_demand_bytes - cache_of_others;
     const auto memory = static_cast<int64_t>(static_cast<double>(needed - 3 * kGibibyte / 10) / kMemoryShare);
-    const auto plan = plan_memory(config, {}, memory);
+    const auto plan = plan_memory(config, plain, memory);
     ASSERT_TRUE(plan) << plan.error().text;
     EXPECT_LT(plan->limits.max_model_len, config.max_position_embeddings);
     EXPECT_EQ(plan->limits.max_model_len % kPageTokens, 0);
-    expect_consistent(*plan, config, {});
+    expect_consistent(*plan, config, plain);
     const auto usable = static_cast<int64_t>(static_cast<double>(memory) * kMemoryShare);
     EXPECT_LE(plan->total_bytes() - plan->weights_on_demand_bytes, usable);
-    EngineOptions asked;
+    EngineOptions asked = plain;
     asked.max_model_len = plan->limits.max_model_len;
     EXPECT_TRUE(plan_memory(config, asked, memory));
     asked.max_model_len += static_cast<int32_t>(kPageTokens);
     const auto more = plan_memory(config, asked, memory);
     ASSERT_FALSE(more);
     EXPECT_EQ(more.error().code, ErrorCode::kOutOfMemory);
+}
+
+TEST(MemoryPlan, SnapshotsTakeAShareAndNeverTheContextItself) {
+    const ModelConfig config = load("v41-tiny");
+    const auto roomy = plan_memory(config, {}, 8 * kGibibyte);
+    ASSERT_TRUE(roomy) << roomy.error().text;
+    EXPECT_EQ(roomy->limits.snapshot_slots, roomy->kv_block_count);  // one a block
+    EngineOptions options;
+    options.snapshot_memory_bytes = 3 * roomy->state_slot_bytes + 5;
+    const auto asked = plan_memory(config, options, 8 * kGibibyte);
+    ASSERT_TRUE(asked);
+    EXPECT_EQ(asked->limits.snapshot_slots, 3);
+    expect_consistent(*asked, config, options);
+    options.behaviour.prefix_cache = false;
+    EXPECT_EQ(plan_memory(config, options, 8 * kGibibyte)->limits.snapshot_slots, 0);
+    options = {};
+    options.replay = Replay::kMask;
+    EXPECT_EQ(plan_memory(config, options, 8 * kGibibyte)->limits.snapshot_slots, 0);
+    options = {};
+    options.snapshot_memory_bytes = -2;
+    EXPECT_NE(plan_memory(config, options, 8 * kGibibyte).error().text.find("snapshot_memory_bytes is -2"), std::string::npos);
 }
 
 TEST(MemoryPlan, TooLittleMemoryIsSaidInNumbers) {

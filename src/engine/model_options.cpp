@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/limits.h"
+
 namespace di {
 
 ModelOptions make_model_options(const EngineOptions& options, const EngineLimits& limits, std::vector<int32_t> token_classes) {
@@ -13,9 +15,12 @@ ModelOptions make_model_options(const EngineOptions& options, const EngineLimits
     model.replay_keep = options.replay_keep;
     model.confidence_temperatures = options.confidence_temperatures;
     model.rows_max = limits.max_num_batched_tokens;
-    // A step has at most one logit row a sequence, and one a row.
-    model.logit_rows_max = options.logits_of_all_rows ? limits.max_num_batched_tokens
-                                                      : std::min(limits.max_num_batched_tokens, limits.max_num_seqs);
+    // A sequence has a logit row for its token and for each draft, a prompt may ask for all of its own.
+    const int64_t drafts = options.behaviour.drafts < 0 ? kDraftsMax : options.behaviour.drafts;
+    const int64_t logit_rows = std::max<int64_t>(kPromptLogitRows, limits.max_num_seqs * (1 + drafts));
+    model.logit_rows_max = options.logits_of_all_rows
+                               ? limits.max_num_batched_tokens
+                               : static_cast<int32_t>(std::min<int64_t>(limits.max_num_batched_tokens, logit_rows));
     model.sequences_max = limits.max_num_seqs;
     model.context_max = limits.max_model_len;
     model.token_classes = std::move(token_classes);

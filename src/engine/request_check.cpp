@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/limits.h"
+
 namespace di {
 
 namespace {
@@ -83,6 +85,19 @@ Status check_request(const TokenRequest& request, const Model& model, const Requ
     DI_TRY_STATUS(check_prompt(request, model.vocab_size(), bounds.max_model_len));
     DI_TRY_STATUS(validate(request.sampling, model.vocab_size()));
     DI_TRY_STATUS(check_images(request, model));
+    const auto prompt_length = static_cast<int64_t>(request.prompt_token_ids.size());
+    if (bounds.prompt_rows_max > 0 && prompt_length > bounds.prompt_rows_max) {
+        return fail(ErrorCode::kInvalidArgument,
+                    "the prompt has {} tokens, expected at most {} (a step's rows; chunked prefill is off)", prompt_length,
+                    bounds.prompt_rows_max);
+    }
+    if (request.sampling.prompt_logprobs && model.replays()) {
+        return fail(ErrorCode::kUnsupported,
+                    "prompt_logprobs is not possible with a replay mode: not all rows of a prompt have logits");
+    }
+    if (request.deadline_ms && !(*request.deadline_ms >= 0.0 && *request.deadline_ms <= kDeadlineMsMax)) {
+        return fail(ErrorCode::kInvalidArgument, "deadline_ms is {}, expected 0 .. {}", *request.deadline_ms, kDeadlineMsMax);
+    }
     const int64_t output_max = output_tokens_max(request, bounds.max_model_len);
     if (output_max == 0) {
         return {};

@@ -15,6 +15,7 @@ struct RequestBounds {
     int32_t max_model_len = 0;
     int64_t block_tokens = 0;
     int64_t block_count = 0;
+    int32_t prompt_rows_max = 0;  // a prompt must run in one step of as many rows; 0: it may be cut
 };
 // The error names what is wrong, the value and the limit. Images must stand in the order of their spans.
 [[nodiscard]] Status check_request(const TokenRequest& request, const Model& model, const RequestBounds& bounds);

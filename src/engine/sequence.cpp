@@ -16,7 +16,7 @@ bool Sequence::is_end_token(int32_t id) const {
 
 int32_t Sequence::image_at(int32_t position) const {
     const auto after = std::upper_bound(images.begin(), images.end(), position, [](int32_t place, const SequenceImage& image) {
-        return place < image.input.first_token;
+        return place < image.input->first_token;
     });
     if (after == images.begin()) {
         return -1;
@@ -25,13 +25,8 @@ int32_t Sequence::image_at(int32_t position) const {
     return position < images[static_cast<size_t>(index)].end_token() ? index : -1;
 }
 
-int32_t Sequence::golden_id() const {
-    const auto place = static_cast<size_t>(output_length());
-    return place < sampling.golden_token_ids.size() ? sampling.golden_token_ids[place] : -1;
-}
-
 RequestUsage Sequence::usage() const {
-    RequestUsage usage;
+    RequestUsage usage = counts;
     usage.prompt_tokens = prompt_length;
     usage.completion_tokens = output_length();
     return usage;

@@ -57,8 +57,14 @@ class Model {
 
     [[nodiscard]] virtual const CacheGeometry& geometry() const = 0;
     [[nodiscard]] virtual int64_t vocab_size() const = 0;
+    // Logit rows that a step may ask for.
+    [[nodiscard]] virtual int32_t logit_rows_max() const = 0;
     // Bytes of activations that this model keeps allocated.
     [[nodiscard]] virtual int64_t workspace_bytes() const = 0;
+
+    // Rows of a prompt may be left out of some layers (a replay mode): there is no state that another prompt could start from, and
+    // not every row has logits.
+    [[nodiscard]] virtual bool replays() const { return false; }
 
     // Runs one step: caches are updated, logits of batch.logit_rows come back as f32 [logit rows, vocab],
     // good until the next call. The batch must obey the options' limits (our bug otherwise).

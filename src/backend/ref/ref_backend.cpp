@@ -35,16 +35,28 @@ double dot(std::span<const float> x, std::span<const float> y) {
     return sum;
 }
 
+// Large pieces come from calloc as pages that are zero without being touched: a cache costs what is used of it. The address that
+// calloc gave stands in front of the aligned one.
 void* RefBackend::allocate(int64_t bytes) {
-    const auto size = static_cast<size_t>((std::max<int64_t>(bytes, 1) + 63) / 64 * 64);
-    void* memory = std::aligned_alloc(64, size);
-    if (memory != nullptr) {
-        std::memset(memory, 0, size);
+    constexpr size_t kAlignment = 64;
+    auto* raw = static_cast<uint8_t*>(std::calloc(1, static_cast<size_t>(std::max<int64_t>(bytes, 1)) + 2 * kAlignment));
+    if (raw == nullptr) {
+        return nullptr;
     }
+    const auto address = reinterpret_cast<uintptr_t>(raw);
+    uint8_t* memory = raw + (kAlignment + (kAlignment - address % kAlignment) % kAlignment);
+    std::memcpy(memory - sizeof(raw), &raw, sizeof(raw));
     return memory;
 }
 
-void RefBackend::release(void* memory) { std::free(memory); }
+void RefBackend::release(void* memory) {
+    if (memory == nullptr) {
+        return;
+    }
+    void* raw = nullptr;
+    std::memcpy(&raw, static_cast<uint8_t*>(memory) - sizeof(raw), sizeof(raw));
+    std::free(raw);
+}
 
 void RefBackend::copy_bytes(void* to, const void* from, int64_t bytes) { std::memcpy(to, from, static_cast<size_t>(bytes)); }
 

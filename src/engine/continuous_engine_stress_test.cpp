@@ -38,7 +38,8 @@ TokenRequest random_request(SeededRandom& random, uint64_t id) {
 // One engine, one seed, some hundred steps.
 class Storm {
   public:
-    Storm(uint64_t seed, EngineLimits limits) : limits_(limits), random_(seed), harness_(limits, true) {}
+    Storm(uint64_t seed, const EngineLimits& limits, const EngineBehaviour& behaviour)
+        : limits_(limits), random_(seed), harness_(limits, {.has_vision = true}, behaviour) {}
 
     void run() {
         for (int step = 0; step < 250; ++step) {
@@ -70,8 +71,8 @@ class Storm {
 
     void take(const std::vector<StepOutput>& outputs) {
         collect(outputs, answers_);
-        ASSERT_LE(harness_.engine->running_count(), limits_.max_num_seqs);
-        ASSERT_EQ(harness_.engine->slots().used_count(), harness_.engine->running_count());
+        ASSERT_LE(static_cast<int64_t>(harness_.engine->scheduler().running().size()), limits_.max_num_seqs);
+        harness_.engine->check_invariants();
         for (size_t i = 1; i < outputs.size(); ++i) {
             ASSERT_LT(outputs[i - 1].request_id, outputs[i].request_id);  // ids rise with arrival here
         }
@@ -79,7 +80,7 @@ class Storm {
             ASSERT_LE(harness_.model.rows_seen.back(), limits_.max_num_batched_tokens);
         }
         // Only the sequence that is cut and its cut images hold embeddings between steps: storage and a few.
-        ASSERT_LE(harness_.backend.live_count, 2 + 2 * harness_.engine->running_count());
+        ASSERT_LE(harness_.backend.live_count, 2 + 2 * static_cast<int64_t>(harness_.engine->scheduler().running().size()));
     }
 
     void check_end() {
@@ -114,20 +115,23 @@ class Storm {
     Answers answers_;
 };
 
-TEST(FcfsEngineStress, RandomArrivalsAndAbortsKeepEveryPromise) {
+TEST(ContinuousEngineStress, RandomArrivalsAndAbortsKeepEveryPromise) {
     const int64_t block_bytes = FakeModel().geometry().block_bytes;
     for (uint64_t seed = 1; seed <= 6; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         constexpr int32_t kRows[] = {1, 3, 5, 8, 16, 200};
-        Storm(seed, {.max_model_len = 48,
-                     .max_num_seqs = static_cast<int32_t>(1 + seed),
-                     .max_num_batched_tokens = kRows[seed - 1],
-                     .kv_memory_bytes = static_cast<int64_t>(12 + seed * 3) * block_bytes})
+        Storm(seed,
+              {.max_model_len = 48,
+               .max_num_seqs = static_cast<int32_t>(1 + seed),
+               .max_num_batched_tokens = kRows[seed - 1],
+               .kv_memory_bytes = static_cast<int64_t>(12 + seed * 3) * block_bytes,
+               .snapshot_slots = static_cast<int32_t>(seed % 3) * 10},
+              {.asynchronous = seed % 2 == 0})
             .run();
     }
 }
 
-TEST(FcfsEngineStress, ImageSpansMayBeCutAnywhere) {
+TEST(ContinuousEngineStress, ImageSpansMayBeCutAnywhere) {
     SeededRandom random(77);
     TokenRequest request = make_request(1, make_prompt(3, 30), 5);
     request.images = {random_image(random, 0), random_image(random, 11), random_image(random, 22)};
@@ -139,7 +143,7 @@ TEST(FcfsEngineStress, ImageSpansMayBeCutAnywhere) {
     const Answer wanted = expected_answer(request, 48);
     for (int32_t rows = 1; rows <= 31; ++rows) {
         EngineHarness harness({.max_model_len = 48, .max_num_seqs = 2, .max_num_batched_tokens = rows, .kv_memory_bytes = 0},
-                              true);
+                              {.has_vision = true});
         EXPECT_TRUE(harness.run({request}).at(1) == wanted) << rows;
         EXPECT_EQ(harness.model.images_encoded, 3);
         EXPECT_EQ(harness.backend.live_count, 2);

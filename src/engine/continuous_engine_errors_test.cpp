@@ -13,7 +13,7 @@ constexpr EngineLimits kLimits{.max_model_len = 32, .max_num_seqs = 4, .max_num_
 
 // The bad request ends with an error that holds `text`; a good one beside it is as ever.
 void expect_refused(const TokenRequest& bad, const std::string& text, bool has_vision = false) {
-    EngineHarness harness(kLimits, has_vision);
+    EngineHarness harness(kLimits, {.has_vision = has_vision});
     const TokenRequest good = make_request(900, make_prompt(1, 5), 6);
     const Answers answers = harness.run({bad, good});
     const Answer& answer = answers.at(bad.id);
@@ -24,7 +24,7 @@ void expect_refused(const TokenRequest& bad, const std::string& text, bool has_v
     EXPECT_TRUE(harness.is_drained());
 }
 
-TEST(FcfsEngineErrors, BadPrompts) {
+TEST(ContinuousEngineErrors, BadPrompts) {
     expect_refused(make_request(1, {}, 4), "the prompt is empty");
     expect_refused(make_request(1, {3, 61}, 4), "prompt_token_ids[1] is 61, expected 0 .. 60");
     expect_refused(make_request(1, {-1}, 4), "prompt_token_ids[0] is -1");
@@ -32,7 +32,7 @@ TEST(FcfsEngineErrors, BadPrompts) {
     expect_refused(make_request(1, {}, 0), "the prompt is empty");
 }
 
-TEST(FcfsEngineErrors, BadSampling) {
+TEST(ContinuousEngineErrors, BadSampling) {
     TokenRequest request = make_request(1, make_prompt(1, 3), 4);
     request.sampling.temperature = -0.5;
     expect_refused(request, "temperature is -0.5");
@@ -43,7 +43,7 @@ TEST(FcfsEngineErrors, BadSampling) {
     expect_refused(request, "stop_token_ids[0] is 61");
 }
 
-TEST(FcfsEngineErrors, MoreThanTheWholePool) {
+TEST(ContinuousEngineErrors, MoreThanTheWholePool) {
     EngineLimits limits = kLimits;
     limits.kv_memory_bytes = 3 * FakeModel().geometry().block_bytes;
     EngineHarness harness(limits);
@@ -56,7 +56,7 @@ TEST(FcfsEngineErrors, MoreThanTheWholePool) {
     EXPECT_EQ(answers.at(2).finish, FinishReason::kLength);  // 12 cached tokens fit exactly
 }
 
-TEST(FcfsEngineErrors, UsedIdIsRefusedAndItsOwnerGoesOn) {
+TEST(ContinuousEngineErrors, UsedIdIsRefusedAndItsOwnerGoesOn) {
     EngineHarness harness(kLimits);
     const TokenRequest first = make_request(1, make_prompt(1, 5), 8);
     harness.engine->add_request(first);
@@ -80,7 +80,7 @@ TEST(FcfsEngineErrors, UsedIdIsRefusedAndItsOwnerGoesOn) {
     EXPECT_TRUE(answers.at(1) == expected_answer(first, kLimits.max_model_len));
 }
 
-TEST(FcfsEngineErrors, LogitsThatAreNoNumbersEndOnlyTheirRequest) {
+TEST(ContinuousEngineErrors, LogitsThatAreNoNumbersEndOnlyTheirRequest) {
     EngineHarness harness(kLimits);
     const TokenRequest good = make_request(1, make_prompt(1, 5), 8);
     const Answers answers = harness.run({make_request(2, {3, kFakeNanToken, 4}, 8), good});
@@ -91,13 +91,13 @@ TEST(FcfsEngineErrors, LogitsThatAreNoNumbersEndOnlyTheirRequest) {
     EXPECT_TRUE(harness.is_drained());
 }
 
-TEST(FcfsEngineErrors, ForbiddingEveryTokenIsAnError) {
+TEST(ContinuousEngineErrors, ForbiddingEveryTokenIsAnError) {
     TokenRequest request = make_request(1, make_prompt(1, 3), 4);
     request.sampling.min_tokens = 2;
     for (int32_t id = 0; id < kFakeVocab; ++id) {
         request.sampling.stop_token_ids.push_back(id);
     }
-    expect_refused(request, "no token may come at position");
+    expect_refused(request, "no token may come");
 }
 
 RequestImage make_image(int32_t first_token, int64_t height, int64_t width) {
@@ -106,7 +106,7 @@ RequestImage make_image(int32_t first_token, int64_t height, int64_t width) {
     return image;
 }
 
-TEST(FcfsEngineErrors, BadImages) {
+TEST(ContinuousEngineErrors, BadImages) {
     TokenRequest request = make_request(1, make_prompt(1, 20), 4);
     request.images = {make_image(2, 2, 2)};
     expect_refused(request, "no vision tower");
@@ -131,8 +131,8 @@ TEST(FcfsEngineErrors, BadImages) {
     expect_refused(request, "in a grid of 0 x 2", true);
 }
 
-TEST(FcfsEngineErrors, ImageWithoutMemoryEndsOnlyItsRequest) {
-    EngineHarness harness(kLimits, true);
+TEST(ContinuousEngineErrors, ImageWithoutMemoryEndsOnlyItsRequest) {
+    EngineHarness harness(kLimits, {.has_vision = true});
     harness.backend.refused_bytes = 6 * kFakeEmbedding * 4;
     TokenRequest request = make_request(1, make_prompt(1, 20), 4);
     request.images = {make_image(2, 2, 2)};
@@ -144,7 +144,7 @@ TEST(FcfsEngineErrors, ImageWithoutMemoryEndsOnlyItsRequest) {
     EXPECT_TRUE(harness.is_drained());
 }
 
-TEST(FcfsEngineErrors, BadLimitsAreNamed) {
+TEST(ContinuousEngineErrors, BadLimitsAreNamed) {
     const auto error = [](EngineLimits limits, std::vector<int32_t> eos) {
         CountingBackend backend;
         FakeModel model;
@@ -169,7 +169,7 @@ TEST(FcfsEngineErrors, BadLimitsAreNamed) {
     EXPECT_NE(error(limits, {}).find("kv_memory_bytes is -1"), std::string::npos);
 }
 
-TEST(FcfsEngineErrors, CacheThatCannotBeAllocatedIsOutOfMemory) {
+TEST(ContinuousEngineErrors, CacheThatCannotBeAllocatedIsOutOfMemory) {
     CountingBackend backend;
     FakeModel model;
     backend.refused_bytes = 4 * model.geometry().state_bytes;

@@ -1,4 +1,4 @@
-#include "engine/fcfs_engine.h"
+#include "engine/continuous_engine.h"
 
 #include <algorithm>
 #include <numeric>
@@ -44,7 +44,7 @@ void expect_rules(const std::vector<TokenRequest>& requests, const Answers& answ
     }
 }
 
-TEST(FcfsEngine, BatchedRequestsAnswerAsEachAlone) {
+TEST(ContinuousEngine, BatchedRequestsAnswerAsEachAlone) {
     const std::vector<TokenRequest> requests = mixed_requests();
     EngineHarness together(kRoomy);
     expect_rules(requests, together.run(requests), kRoomy.max_model_len);
@@ -56,7 +56,7 @@ TEST(FcfsEngine, BatchedRequestsAnswerAsEachAlone) {
     }
 }
 
-TEST(FcfsEngine, CutPromptsAnswerAsWholeOnes) {
+TEST(ContinuousEngine, CutPromptsAnswerAsWholeOnes) {
     const std::vector<TokenRequest> requests = mixed_requests();
     for (const int32_t rows : {1, 2, 3, 4, 7, 13}) {
         EngineHarness harness(with_rows(rows));
@@ -66,8 +66,8 @@ TEST(FcfsEngine, CutPromptsAnswerAsWholeOnes) {
     }
 }
 
-TEST(FcfsEngine, MixesPromptAndDecodeRowsAndUsesTheWholeBudget) {
-    EngineHarness harness(with_rows(4));
+TEST(ContinuousEngine, MixesPromptAndDecodeRowsAndUsesTheWholeBudget) {
+    EngineHarness harness(with_rows(4), {}, {.asynchronous = false});
     Answers answers;
     harness.engine->add_request(make_request(1, make_prompt(1, 3), 10));
     collect(harness.engine->step(), answers);
@@ -82,7 +82,7 @@ TEST(FcfsEngine, MixesPromptAndDecodeRowsAndUsesTheWholeBudget) {
     EXPECT_EQ(answers[2].token_ids.size(), 1U);
 }
 
-TEST(FcfsEngine, FullPoolMakesRequestsWaitAndAllFinish) {
+TEST(ContinuousEngine, FullPoolMakesRequestsWaitAndAllFinish) {
     EngineLimits limits = kRoomy;
     const int64_t block_bytes = FakeModel().geometry().block_bytes;
     limits.kv_memory_bytes = 7 * block_bytes + 5;  // 7 blocks of 4 tokens; each request needs 3
@@ -91,13 +91,13 @@ TEST(FcfsEngine, FullPoolMakesRequestsWaitAndAllFinish) {
         requests.push_back(make_request(id, make_prompt(id, 6), 7));
     }
     EngineHarness harness(limits);
-    EXPECT_EQ(harness.engine->blocks().count(), 7);
+    EXPECT_EQ(harness.engine->scheduler().blocks().count(), 7);
     expect_rules(requests, harness.run(requests), limits.max_model_len);
     EXPECT_EQ(*std::max_element(harness.model.sequences_seen.begin(), harness.model.sequences_seen.end()), 2);
     EXPECT_TRUE(harness.is_drained());
 }
 
-TEST(FcfsEngine, NoMoreSequencesThanSlots) {
+TEST(ContinuousEngine, NoMoreSequencesThanSlots) {
     EngineLimits limits = kRoomy;
     limits.max_num_seqs = 3;
     std::vector<TokenRequest> requests = mixed_requests();
@@ -106,23 +106,29 @@ TEST(FcfsEngine, NoMoreSequencesThanSlots) {
     EXPECT_EQ(*std::max_element(harness.model.sequences_seen.begin(), harness.model.sequences_seen.end()), 3);
 }
 
-TEST(FcfsEngine, NobodyOvertakesTheHeadOfTheQueue) {
+// Sequences 1 and 2 need 7 of 10 blocks each, 3 needs one.
+int32_t waiting_behind_a_large_head(int32_t passed_max) {
     EngineLimits limits = kRoomy;
     limits.kv_memory_bytes = 10 * FakeModel().geometry().block_bytes;
-    EngineHarness harness(limits);
-    harness.engine->add_request(make_request(1, make_prompt(1, 20), 6));  // 7 blocks
-    harness.engine->add_request(make_request(2, make_prompt(2, 20), 6));  // 7 blocks: waits
-    harness.engine->add_request(make_request(3, make_prompt(3, 2), 2));   // 1 block: would fit
+    EngineHarness harness(limits, {}, {.asynchronous = false, .passed_max = passed_max});
+    harness.engine->add_request(make_request(1, make_prompt(1, 20), 6));
+    harness.engine->add_request(make_request(2, make_prompt(2, 20), 6));
+    harness.engine->add_request(make_request(3, make_prompt(3, 2), 9));
     Answers answers;
     collect(harness.engine->step(), answers);
-    EXPECT_EQ(harness.engine->running_count(), 1);
-    EXPECT_EQ(harness.engine->waiting_count(), 2);
+    const int32_t waiting = harness.engine->stats().waiting;
     for (const auto& [id, answer] : harness.run()) {
         EXPECT_EQ(answer.finish, FinishReason::kLength) << id;
     }
+    return waiting;
 }
 
-TEST(FcfsEngine, RecordsOfAStepComeInOrderOfArrival) {
+TEST(ContinuousEngine, WhatFitsMayPassAHeadThatDoesNotAndNobodyMayIfNoneIsAllowed) {
+    EXPECT_EQ(waiting_behind_a_large_head(4), 1);
+    EXPECT_EQ(waiting_behind_a_large_head(0), 2);
+}
+
+TEST(ContinuousEngine, RecordsOfAStepComeInOrderOfArrival) {
     EngineHarness harness(kRoomy);
     harness.engine->add_request(make_request(9, make_prompt(1, 3), 4));
     harness.engine->add_request(make_request(4, {}, 4));  // an error, ready before any step
@@ -136,7 +142,7 @@ TEST(FcfsEngine, RecordsOfAStepComeInOrderOfArrival) {
     EXPECT_EQ(ids, (std::vector<uint64_t>{9, 4, 7, 2}));
 }
 
-TEST(FcfsEngine, AbortAtEveryStepEndsOnceAndFreesEverything) {
+TEST(ContinuousEngine, AbortAtEveryStepEndsOnceAndFreesEverything) {
     // Two requests through a budget of 3 rows: waiting, cut prefill and decode are all met.
     for (int32_t abort_step = 0; abort_step < 20; ++abort_step) {
         EngineHarness harness(with_rows(3));
@@ -165,7 +171,7 @@ TEST(FcfsEngine, AbortAtEveryStepEndsOnceAndFreesEverything) {
     }
 }
 
-TEST(FcfsEngine, AbortOfAnUnknownOrFinishedRequestIsIgnored) {
+TEST(ContinuousEngine, AbortOfAnUnknownOrFinishedRequestIsIgnored) {
     EngineHarness harness(kRoomy);
     harness.engine->abort_request(5);
     EXPECT_FALSE(harness.engine->has_unfinished());
@@ -178,7 +184,7 @@ TEST(FcfsEngine, AbortOfAnUnknownOrFinishedRequestIsIgnored) {
     EXPECT_EQ(harness.run({make_request(5, make_prompt(1, 3), 2)}).at(5).finish, FinishReason::kLength);
 }
 
-TEST(FcfsEngine, EndTokensStopAndAreReturned) {
+TEST(ContinuousEngine, EndTokensStopAndAreReturned) {
     TokenRequest request = make_request(1, make_prompt(1, 5), 10);
     request.sampling.golden_token_ids = {7, -1, kFakeEos};
     request.sampling.ignore_eos = false;
@@ -200,14 +206,14 @@ TEST(FcfsEngine, EndTokensStopAndAreReturned) {
     EXPECT_EQ(answer.token_ids, std::vector<int32_t>{7});
 }
 
-TEST(FcfsEngine, StopWinsOverLengthAtTheLastToken) {
+TEST(ContinuousEngine, StopWinsOverLengthAtTheLastToken) {
     TokenRequest request = make_request(1, make_prompt(1, 5), 2);
     request.sampling.golden_token_ids = {7, 9};
     request.sampling.stop_token_ids = {9};
     EXPECT_EQ(EngineHarness(kRoomy).run({request}).at(1).finish, FinishReason::kStop);
 }
 
-TEST(FcfsEngine, MinTokensKeepsEndTokensAway) {
+TEST(ContinuousEngine, MinTokensKeepsEndTokensAway) {
     TokenRequest request = make_request(1, make_prompt(1, 5), 12);
     request.sampling.min_tokens = 8;
     request.sampling.temperature = 100.0;  // nearly uniform: an end token would come soon
@@ -223,7 +229,7 @@ TEST(FcfsEngine, MinTokensKeepsEndTokensAway) {
     EXPECT_TRUE(answer == expected_answer(request, kRoomy.max_model_len));
 }
 
-TEST(FcfsEngine, GoldenTokensAreForcedWithTheModelsOwnLogprobs) {
+TEST(ContinuousEngine, GoldenTokensAreForcedWithTheModelsOwnLogprobs) {
     TokenRequest free = make_request(1, make_prompt(1, 5), 6);
     const Answer drawn = EngineHarness(kRoomy).run({free}).at(1);
     TokenRequest forced = free;
@@ -232,7 +238,7 @@ TEST(FcfsEngine, GoldenTokensAreForcedWithTheModelsOwnLogprobs) {
     EXPECT_TRUE(EngineHarness(kRoomy).run({forced}).at(1) == drawn);
 }
 
-TEST(FcfsEngine, ContextEndIsLength) {
+TEST(ContinuousEngine, ContextEndIsLength) {
     EngineLimits limits = kRoomy;
     limits.max_model_len = 10;
     EngineHarness harness(limits);
@@ -247,7 +253,7 @@ TEST(FcfsEngine, ContextEndIsLength) {
     }
 }
 
-TEST(FcfsEngine, NoTokensAskedForIsAnEmptyAnswerWithoutAStepOfTheModel) {
+TEST(ContinuousEngine, NoTokensAskedForIsAnEmptyAnswerWithoutAStepOfTheModel) {
     EngineHarness harness(kRoomy);
     const Answer answer = harness.run({make_request(1, make_prompt(1, 7), 0)}).at(1);
     EXPECT_EQ(answer.finish, FinishReason::kLength);
@@ -256,7 +262,7 @@ TEST(FcfsEngine, NoTokensAskedForIsAnEmptyAnswerWithoutAStepOfTheModel) {
     EXPECT_EQ(harness.model.step_count, 0);
 }
 
-TEST(FcfsEngine, UnseededRequestsDiffer) {
+TEST(ContinuousEngine, UnseededRequestsDiffer) {
     std::vector<TokenRequest> requests;
     for (uint64_t id = 0; id < 2; ++id) {
         requests.push_back(make_request(id, make_prompt(1, 5), 12));
@@ -266,7 +272,7 @@ TEST(FcfsEngine, UnseededRequestsDiffer) {
     EXPECT_NE(answers.at(0).token_ids, answers.at(1).token_ids);
 }
 
-TEST(FcfsEngine, TimesAreThoseOfTheClock) {
+TEST(ContinuousEngine, TimesAreThoseOfTheClock) {
     EngineHarness harness(with_rows(4));
     harness.engine->add_request(make_request(1, make_prompt(1, 8), 2));
     harness.clock.advance_us(3000);
