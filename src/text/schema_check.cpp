@@ -118,7 +118,7 @@ std::optional<std::string> pointer_step(std::string_view step) {
     return plain;
 }
 
-const JsonValue* resolve(const JsonValue& root, std::string_view reference) {
+const JsonValue* resolve_reference(const JsonValue& root, std::string_view reference) {
     std::string_view rest = reference.substr(1);  // after '#'
     const JsonValue* at = &root;
     while (!rest.empty()) {
@@ -145,6 +145,36 @@ const JsonValue* resolve(const JsonValue& root, std::string_view reference) {
         rest.remove_prefix(end);
     }
     return at;
+}
+
+// Whether schemas stand where the pointer leads, going by the keywords on its way.
+bool is_schema_place(std::string_view reference) {
+    enum class At { kSchema, kMap, kList };
+    At at = At::kSchema;
+    std::string_view rest = reference.substr(1);
+    while (!rest.empty()) {
+        rest.remove_prefix(1);
+        const size_t end = std::min(rest.find('/'), rest.size());
+        const std::string key = pointer_step(rest.substr(0, end)).value_or("");
+        rest.remove_prefix(end);
+        if (at != At::kSchema) {
+            at = At::kSchema;
+            continue;
+        }
+        const auto keyword =
+            std::find_if(kKeywords.begin(), kKeywords.end(), [&key](const Keyword& some) { return some.name == key; });
+        if (keyword == kKeywords.end()) {
+            return false;
+        }
+        if (keyword->kind == KeywordKind::kSchemaMap) {
+            at = At::kMap;
+        } else if (keyword->kind == KeywordKind::kSchemaList) {
+            at = At::kList;
+        } else if (keyword->kind != KeywordKind::kSchema && keyword->kind != KeywordKind::kSchemaOrList) {
+            return false;
+        }
+    }
+    return at == At::kSchema;
 }
 
 class SchemaChecker {
@@ -282,7 +312,7 @@ class SchemaChecker {
         if (reference != "#" && !reference.starts_with("#/")) {
             return wrong(path, value, "a pointer into this schema such as #/$defs/Name");
         }
-        const JsonValue* target = resolve(root_, reference);
+        const JsonValue* target = resolve_reference(root_, reference);
         if (target == nullptr) {
             return wrong(path, value, "a pointer to something that the schema defines");
         }
@@ -296,6 +326,16 @@ class SchemaChecker {
 };
 
 }  // namespace
+
+Result<const JsonValue*> referenced_schema(const JsonValue& root, std::string_view reference, std::string_view path) {
+    const JsonValue* target = resolve_reference(root, reference);
+    if (target == nullptr || !is_schema_place(reference)) {
+        return fail(ErrorCode::kInvalidArgument, "{}: {}, expected a pointer to a schema such as #/$defs/Name", path,
+                    short_quoted(reference));
+    }
+    DI_TRY_STATUS(SchemaChecker(root).check(*target, std::string(reference)));
+    return target;
+}
 
 Status check_schema(const JsonValue& schema, std::string_view path) {
     return SchemaChecker(schema).check(schema, std::string(path));

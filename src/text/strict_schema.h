@@ -13,6 +13,11 @@ namespace di {
 // that names it. `path` is the place in the request, with which an error begins.
 [[nodiscard]] Status check_schema(const JsonValue& schema, std::string_view path);
 
+// The schema that a reference ("#" or "#/...") which check_schema() has passed leads to. An error, beginning with `path`,
+// where no schema stands there (#/$defs is a list of them) or where it is none.
+[[nodiscard]] Result<const JsonValue*> referenced_schema(const JsonValue& root, std::string_view reference,
+                                                         std::string_view path);
+
 // Whether the value can be the parameters of a tool: {} or a schema with "type": "object", and
 // for a strict tool one that strict_schema() accepts.
 [[nodiscard]] Status check_tool_schema(const JsonValue& schema, bool is_strict, std::string_view path);

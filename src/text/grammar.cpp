@@ -1,0 +1,447 @@
+#include "text/grammar.h"
+
+#include <dlpack/dlpack.h>
+#include <xgrammar/xgrammar.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "text/limits.h"
+#include "text/trigger_mask.h"
+
+// The only file that knows the grammar library. Its exceptions end here.
+//
+// The answer's end is a NUL character behind the root, spelled by a token of our own that no model has: the library then
+// knows what follows the last piece (which makes masks up to a hundred times faster), and whether that token is allowed
+// says whether the answer may end. Real tokens with a NUL are never allowed, and no grammar can ask for one.
+namespace di {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kEnd = "\\u0000";
+constexpr int kThreadsMax = 4;
+
+// What all grammars of one vocabulary share. Immutable.
+struct Vocabulary {
+    std::optional<xgrammar::TokenizerInfo> info;
+    int32_t size = 0;  // of the model; the id of our own end token
+    std::vector<int32_t> end_token_ids;
+
+    [[nodiscard]] bool is_end(int32_t id) const {
+        return std::find(end_token_ids.begin(), end_token_ids.end(), id) != end_token_ids.end();
+    }
+    [[nodiscard]] size_t words() const { return (static_cast<size_t>(size) + 31) / 32; }
+    // The library's vocabulary has two more: our end token, and a stop token that it insists on and nobody uses.
+    [[nodiscard]] int32_t library_size() const { return size + 2; }
+};
+
+void make_library_vocabulary(const Tokenizer& tokenizer, Vocabulary& vocabulary) {
+    std::vector<std::string> tokens(static_cast<size_t>(vocabulary.library_size()));
+    const auto count = std::min<int64_t>(vocabulary.size, tokenizer.vocabulary_size());
+    for (int32_t id = 0; id < count; ++id) {
+        const std::string_view bytes = tokenizer.token_bytes(id);
+        const bool is_text = !tokenizer.is_special(id) && !vocabulary.is_end(id) && bytes.find('\0') == std::string_view::npos;
+        if (is_text) {
+            tokens[static_cast<size_t>(id)] = bytes;  // empty ones are never allowed
+        }
+    }
+    tokens[static_cast<size_t>(vocabulary.size)] = std::string(1, '\0');
+    vocabulary.info.emplace(tokens, xgrammar::VocabType::RAW, vocabulary.library_size(),
+                            std::vector<int32_t>{vocabulary.size + 1});
+}
+
+class GrammarMask : public TokenMask {
+  public:
+    GrammarMask(std::shared_ptr<const Vocabulary> vocabulary, xgrammar::GrammarMatcher matcher)
+        : vocabulary_(std::move(vocabulary)), matcher_(std::move(matcher)) {
+        words_.resize((static_cast<size_t>(vocabulary_->library_size()) + 31) / 32);
+    }
+
+    bool accept(int32_t token_id) override {
+        if (is_finished_ || is_broken_ || token_id < 0 || token_id >= vocabulary_->size) {
+            return false;
+        }
+        const bool is_end = vocabulary_->is_end(token_id);
+        bool is_accepted = false;
+        guard([&] { is_accepted = matcher_.AcceptToken(is_end ? vocabulary_->size : token_id); });
+        is_finished_ = is_accepted && is_end;
+        return is_accepted;
+    }
+
+    void rollback(int32_t count) override {
+        DI_CHECK(count >= 0 && count <= kTokenMaskRollbackMax, "a rollback of more tokens than are remembered");
+        if (count > 0) {
+            is_finished_ = false;
+            guard([&] { matcher_.Rollback(count); });
+        }
+    }
+
+    bool fill(std::span<uint32_t> words) override {
+        DI_CHECK(words.size() == vocabulary_->words(), "a mask of another vocabulary");
+        bool is_filled = false;
+        if (!is_finished_ && !is_broken_) {
+            guard([&] {
+                int64_t shape = static_cast<int64_t>(words_.size());
+                DLTensor tensor{.data = words_.data(),
+                                .device = {.device_type = kDLCPU, .device_id = 0},
+                                .ndim = 1,
+                                .dtype = {.code = kDLInt, .bits = 32, .lanes = 1},
+                                .shape = &shape,
+                                .strides = nullptr,
+                                .byte_offset = 0};
+                (void)matcher_.FillNextTokenBitmask(&tensor);
+                is_filled = true;
+            });
+        }
+        if (!is_filled) {
+            std::fill(words.begin(), words.end(), 0U);
+            return true;
+        }
+        std::copy_n(words_.begin(), words.size(), words.begin());
+        const auto size = static_cast<size_t>(vocabulary_->size);
+        const bool may_end = ((static_cast<uint32_t>(words_[size / 32]) >> (size % 32)) & 1U) != 0;
+        if (size % 32 != 0) {
+            words.back() &= (1U << (size % 32)) - 1U;
+        }
+        for (const int32_t id : vocabulary_->end_token_ids) {
+            const uint32_t bit = 1U << (static_cast<uint32_t>(id) % 32);
+            uint32_t& word = words[static_cast<size_t>(id) / 32];
+            word = may_end ? word | bit : word & ~bit;
+        }
+        return true;
+    }
+
+    [[nodiscard]] bool is_finished() const override { return is_finished_; }
+
+    [[nodiscard]] std::unique_ptr<TokenMask> clone() const override {
+        auto copy = std::make_unique<GrammarMask>(vocabulary_, matcher_.Fork());
+        copy->is_finished_ = is_finished_;
+        copy->is_broken_ = is_broken_;
+        return copy;
+    }
+
+  private:
+    // After an exception nothing is allowed any more: the request meets a dead end, the others go on.
+    template <typename Call>
+    void guard(const Call& call) {
+        try {
+            call();
+        } catch (const std::exception& exception) {
+            is_broken_ = true;
+            log_warning("structured output: {}", exception.what());
+        }
+    }
+
+    std::shared_ptr<const Vocabulary> vocabulary_;  // also of the compiler, which the mask may outlive
+    xgrammar::GrammarMatcher matcher_;
+    std::vector<int32_t> words_;
+    bool is_finished_ = false;
+    bool is_broken_ = false;
+};
+
+// One grammar, compiled once for whoever asked for it. Fields behind `is_done` are written before it is set.
+struct Compilation {
+    explicit Compilation(std::string text) : source(std::move(text)) {}
+
+    std::string source;
+    std::shared_ptr<const Vocabulary> vocabulary;
+    std::optional<xgrammar::CompiledGrammar> compiled;
+    std::optional<Error> error;
+    int64_t bytes = 0;
+    // Set with release when the fields above are final, read with acquire before they are looked at.
+    std::atomic<bool> is_done = false;
+    // Sources that still want it. Relaxed: only a hint that the work can be left out, checked by the worker.
+    std::atomic<int64_t> interest = 0;
+
+    [[nodiscard]] std::unique_ptr<TokenMask> mask() const {
+        return std::make_unique<GrammarMask>(vocabulary, xgrammar::GrammarMatcher(*compiled));
+    }
+};
+
+class Source : public TokenMaskSource {
+  public:
+    Source(std::shared_ptr<Compilation> compilation, const GrammarSpec& spec, std::vector<int32_t> end_token_ids,
+           int64_t timeout_ms)
+        : compilation_(std::move(compilation)),
+          trigger_(spec.trigger_token_ids),
+          bound_(spec.bound_token_id),
+          end_token_ids_(std::move(end_token_ids)),
+          timeout_ms_(timeout_ms),
+          deadline_(Clock::now() + std::chrono::milliseconds(timeout_ms)) {
+        compilation_->interest.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Source() override { cancel(); }
+    Source(const Source&) = delete;
+    Source& operator=(const Source&) = delete;
+
+    [[nodiscard]] bool is_ready() const override {
+        return compilation_->is_done.load(std::memory_order_acquire) || Clock::now() >= deadline_;
+    }
+
+    [[nodiscard]] Result<std::unique_ptr<TokenMask>> create() const override {
+        if (!compilation_->is_done.load(std::memory_order_acquire)) {
+            return fail(ErrorCode::kUnavailable, "structured output: time-out: the grammar was not compiled within {} ms",
+                        timeout_ms_);
+        }
+        if (compilation_->error) {
+            return tl::unexpected<Error>(*compilation_->error);
+        }
+        try {
+            std::unique_ptr<TokenMask> mask = compilation_->mask();
+            if (!trigger_.empty()) {
+                mask = std::make_unique<TriggerMask>(std::move(mask), trigger_, bound_, end_token_ids_);
+            }
+            return mask;
+        } catch (const std::exception& exception) {
+            return fail(ErrorCode::kInternal, "structured output: {}", exception.what());
+        }
+    }
+
+    void cancel() override {
+        if (!is_cancelled_.exchange(true, std::memory_order_relaxed)) {
+            compilation_->interest.fetch_sub(1, std::memory_order_relaxed);
+        }
+    }
+
+  private:
+    std::shared_ptr<Compilation> compilation_;  // with the cache and other requests for the same grammar
+    std::vector<int32_t> trigger_;
+    std::optional<int32_t> bound_;
+    std::vector<int32_t> end_token_ids_;
+    int64_t timeout_ms_;
+    Clock::time_point deadline_;
+    // Relaxed: only makes the second cancel() do nothing.
+    std::atomic<bool> is_cancelled_ = false;
+};
+
+}  // namespace
+
+class GrammarCompiler::Impl {
+  public:
+    Impl(const Tokenizer& tokenizer, int64_t vocab_size, std::vector<int32_t> end_token_ids, GrammarCompilerOptions options)
+        : tokenizer_(tokenizer), options_(options), vocabulary_(std::make_shared<Vocabulary>()) {
+        vocabulary_->size = static_cast<int32_t>(vocab_size);
+        vocabulary_->end_token_ids = std::move(end_token_ids);
+        std::erase_if(vocabulary_->end_token_ids, [vocab_size](int32_t id) { return id < 0 || id >= vocab_size; });
+        const int available = static_cast<int>(std::thread::hardware_concurrency());
+        thread_count_ = options.thread_count > 0 ? options.thread_count : std::clamp(available, 1, kThreadsMax);
+    }
+
+    ~Impl() {
+        {
+            const std::lock_guard lock(mutex_);
+            is_stopping_ = true;
+        }
+        work_.notify_all();
+        for (std::thread& thread : threads_) {
+            thread.join();
+        }
+    }
+    Impl(const Impl&) = delete;
+    Impl& operator=(const Impl&) = delete;
+
+    Result<std::shared_ptr<TokenMaskSource>> submit(const GrammarSpec& spec) {
+        DI_TRY_STATUS(check_tokens(spec));
+        DI_TRY(std::string source, grammar_source(spec, kEnd));
+        const std::lock_guard lock(mutex_);
+        std::shared_ptr<Compilation> compilation = find(source);
+        if (compilation == nullptr) {
+            if (waiting_.size() >= kGrammarQueueMax) {
+                return fail(ErrorCode::kUnavailable, "{} grammars wait to be compiled, expected less: try again later",
+                            waiting_.size());
+            }
+            compilation = std::make_shared<Compilation>(std::move(source));
+            compilation->vocabulary = vocabulary_;
+            remember(compilation);
+            waiting_.push_back(compilation);
+            start_thread();
+        } else {
+            ++counts_.reused;
+        }
+        auto result = std::make_shared<Source>(compilation, spec, vocabulary_->end_token_ids, options_.timeout_ms);
+        work_.notify_one();
+        return result;
+    }
+
+    GrammarCompilerCounts counts() {
+        const std::lock_guard lock(mutex_);
+        return counts_;
+    }
+
+  private:
+    using Recent = std::list<std::shared_ptr<Compilation>>;  // the last used one in front
+
+    Status check_tokens(const GrammarSpec& spec) const {
+        for (const int32_t id : spec.trigger_token_ids) {
+            if (id < 0 || id >= vocabulary_->size) {
+                return fail(ErrorCode::kInvalidArgument, "trigger_token_ids: {}, expected ids from 0 to {}", id,
+                            vocabulary_->size - 1);
+            }
+        }
+        if (!spec.bound_token_id) {
+            return {};
+        }
+        if (spec.trigger_token_ids.empty()) {
+            return fail(ErrorCode::kInvalidArgument, "bound_token_id: {} without trigger_token_ids, expected both",
+                        *spec.bound_token_id);
+        }
+        if (*spec.bound_token_id < 0 || *spec.bound_token_id >= vocabulary_->size) {
+            return fail(ErrorCode::kInvalidArgument, "bound_token_id: {}, expected an id from 0 to {}", *spec.bound_token_id,
+                        vocabulary_->size - 1);
+        }
+        return {};
+    }
+
+    // --- under mutex_ ---
+
+    std::shared_ptr<Compilation> find(const std::string& source) {
+        const auto found = known_.find(source);
+        if (found == known_.end()) {
+            return nullptr;
+        }
+        recent_.splice(recent_.begin(), recent_, found->second);
+        return *found->second;
+    }
+
+    void remember(const std::shared_ptr<Compilation>& compilation) {
+        recent_.push_front(compilation);
+        known_.emplace(compilation->source, recent_.begin());
+    }
+
+    void forget(Recent::iterator place) {
+        counts_.cache_bytes -= (*place)->bytes;
+        known_.erase(std::string_view((*place)->source));
+        recent_.erase(place);
+    }
+
+    // Whoever holds an evicted grammar keeps it.
+    void evict() {
+        for (auto place = recent_.end(); counts_.cache_bytes > options_.cache_bytes && place != recent_.begin();) {
+            --place;
+            if ((*place)->is_done.load(std::memory_order_relaxed)) {
+                const auto old = place++;
+                forget(old);
+            }
+        }
+    }
+
+    void start_thread() {
+        if (static_cast<int>(threads_.size()) < thread_count_) {
+            threads_.emplace_back([this] { work(); });
+        }
+    }
+
+    // --- on the threads ---
+
+    void work() {
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            work_.wait(lock, [this] { return is_stopping_ || !waiting_.empty(); });
+            if (is_stopping_) {
+                return;
+            }
+            const std::shared_ptr<Compilation> compilation = waiting_.front();
+            waiting_.pop_front();
+            if (compilation->interest.load(std::memory_order_relaxed) == 0) {
+                ++counts_.dropped;
+                forget(known_.find(compilation->source)->second);
+                continue;
+            }
+            lock.unlock();
+            compile(*compilation);
+            lock.lock();
+            ++counts_.compiled;
+            counts_.cache_bytes += compilation->bytes;
+            compilation->is_done.store(true, std::memory_order_release);
+            evict();
+        }
+    }
+
+    void compile(Compilation& compilation) {
+        try {
+            std::call_once(vocabulary_once_, [this] { make_library_vocabulary(tokenizer_, *vocabulary_); });
+            xgrammar::GrammarCompiler compiler(*vocabulary_->info, 1, false);
+            compilation.compiled = compiler.CompileGrammar(compilation.source);
+            compilation.bytes = static_cast<int64_t>(compilation.compiled->MemorySizeBytes() + compilation.source.size());
+            check_speed(compilation);
+        } catch (const std::exception& exception) {
+            compilation.compiled.reset();
+            compilation.bytes = static_cast<int64_t>(compilation.source.size());
+            compilation.error =
+                Error{ErrorCode::kInvalidArgument, fmt::format("structured output: compile error: {}", exception.what())};
+        }
+    }
+
+    // Follows the grammar for some tokens. Some grammars compile in a moment and then look at every token of the
+    // vocabulary in every step.
+    void check_speed(Compilation& compilation) const {
+        constexpr int kSteps = 6;
+        const std::unique_ptr<TokenMask> mask = compilation.mask();
+        std::vector<uint32_t> words(vocabulary_->words());
+        int64_t total_us = 0;
+        int steps = 0;
+        for (uint32_t pick = 1; steps < kSteps && !mask->is_finished(); ++steps) {
+            const auto begin = Clock::now();
+            (void)mask->fill(words);
+            total_us += std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
+            std::vector<int32_t> allowed;
+            for (int32_t id = 0; id < vocabulary_->size; ++id) {
+                if ((words[static_cast<size_t>(id) / 32] >> (static_cast<uint32_t>(id) % 32)) & 1U) {
+                    allowed.push_back(id);
+                }
+            }
+            pick = pick * 1664525U + 1013904223U;
+            if (allowed.empty() || !mask->accept(allowed[pick % allowed.size()])) {
+                break;
+            }
+        }
+        if (steps > 0 && total_us / steps > kMaskMicrosecondsMax) {
+            compilation.compiled.reset();
+            compilation.error =
+                Error{ErrorCode::kInvalidArgument,
+                      fmt::format("structured output: compile error: the grammar needs {} ms a token, expected at most {}: "
+                                  "bound repetitions of groups more tightly, or repeat single classes of characters",
+                                  total_us / steps / 1000, kMaskMicrosecondsMax / 1000)};
+        }
+    }
+
+    const Tokenizer& tokenizer_;
+    const GrammarCompilerOptions options_;
+    std::shared_ptr<Vocabulary> vocabulary_;  // with every mask; written once under vocabulary_once_
+    std::once_flag vocabulary_once_;
+    int thread_count_ = 1;
+
+    std::mutex mutex_;  // guards everything below
+    std::condition_variable work_;
+    bool is_stopping_ = false;
+    std::deque<std::shared_ptr<Compilation>> waiting_;
+    Recent recent_;
+    std::unordered_map<std::string_view, Recent::iterator> known_;  // keys are the sources in recent_
+    GrammarCompilerCounts counts_;
+    std::vector<std::thread> threads_;
+};
+
+GrammarCompiler::GrammarCompiler(const Tokenizer& tokenizer, int64_t vocab_size, std::vector<int32_t> end_token_ids,
+                                 GrammarCompilerOptions options)
+    : impl_(std::make_unique<Impl>(tokenizer, vocab_size, std::move(end_token_ids), options)) {}
+
+GrammarCompiler::~GrammarCompiler() = default;
+
+Result<std::shared_ptr<TokenMaskSource>> GrammarCompiler::submit(const GrammarSpec& spec) { return impl_->submit(spec); }
+
+GrammarCompilerCounts GrammarCompiler::counts() const { return impl_->counts(); }
+
+}  // namespace di
