@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/progress.h"
+#include "base/file_io.h"
 #include "session/settings.h"
 #include "text/token_classes.h"
 
@@ -37,17 +38,15 @@ std::string embedded_model() {
     return {};
 }
 
-Status check_supported(const Options& options) {
-    if (options.json_schema) {
-        return fail(ErrorCode::kInvalidArgument, "not in this version: --json-schema {}", *options.json_schema);
+// A schema or grammar in one piece; the limits of the text itself are those of text/limits.h.
+constexpr int64_t kGrammarFileBytesMax = int64_t{64} << 20;
+
+// The argument itself where it is one, else the content of the file that it names.
+Result<std::string> text_or_file(const std::string& argument, bool is_text) {
+    if (is_text) {
+        return argument;
     }
-    if (options.regex) {
-        return fail(ErrorCode::kInvalidArgument, "not in this version: --regex {}", *options.regex);
-    }
-    if (options.grammar) {
-        return fail(ErrorCode::kInvalidArgument, "not in this version: --grammar {}", *options.grammar);
-    }
-    return {};
+    return read_file(argument, kGrammarFileBytesMax);
 }
 
 }  // namespace
@@ -96,9 +95,34 @@ Result<EngineOptions> engine_options(const Options& options) {
 }
 
 Result<EngineOptions> engine_flags(const Options& options) {
-    DI_TRY_STATUS(check_supported(options));
     DI_TRY(SessionOptions session, session_options(options));
     return std::move(session.engine);
+}
+
+Result<std::optional<GrammarSpec>> answer_grammar(const Options& options) {
+    const int given = (options.json_schema ? 1 : 0) + (options.regex ? 1 : 0) + (options.grammar ? 1 : 0);
+    if (given > 1) {
+        return fail(ErrorCode::kInvalidArgument, "{} of --json-schema, --regex and --grammar, expected at most one", given);
+    }
+    GrammarSpec spec;
+    if (options.json_schema) {
+        spec.kind = GrammarSpec::Kind::kJsonSchema;
+        const size_t begin = options.json_schema->find_first_not_of(" \t\r\n");
+        DI_TRY(spec.text,
+               text_or_file(*options.json_schema, begin != std::string::npos && (*options.json_schema)[begin] == '{'));
+        return spec;
+    }
+    if (options.regex) {
+        spec.kind = GrammarSpec::Kind::kRegex;
+        spec.text = *options.regex;
+        return spec;
+    }
+    if (options.grammar) {
+        spec.kind = GrammarSpec::Kind::kEbnf;
+        DI_TRY(spec.text, text_or_file(*options.grammar, options.grammar->find("::=") != std::string::npos));
+        return spec;
+    }
+    return std::nullopt;
 }
 
 PromptRequest default_request(const Options& options, const Session& session) {
@@ -114,7 +138,6 @@ PromptRequest default_request(const Options& options, const Session& session) {
 }
 
 Result<std::unique_ptr<Session>> open_session(const Options& options) {
-    DI_TRY_STATUS(check_supported(options));
     DI_TRY(SessionOptions session, session_options(options));
     DI_TRY(session.engine.model_directory, model_directory(options));
     const ProgressLine line(fmt::format("loading {}", session.engine.model_directory));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/chat_request.h"
+#include "api/format_fields.h"
 #include "api/sampling_fields.h"
 #include "base/check.h"
 #include "base/file_io.h"
@@ -40,7 +41,7 @@ Status parse_messages(const JsonValue& line, PromptRequest& request) {
     DI_TRY(Request chat, parse_chat_request(line));
     DI_CHECK(chat.conversation.has_value(), "a chat request without a conversation");
     if (chat.conversation->response_format.kind != ResponseFormat::Kind::kText) {
-        return fail(ErrorCode::kUnsupported, "response_format is not supported in this version, expected it to be absent");
+        request.grammar.reset();  // of the line wins over the flag
     }
     DI_TRY(request.images, conversation_images(*chat.conversation));
     DI_TRY_STATUS(apply_sampling_fields(chat.sampling, request));
@@ -83,6 +84,10 @@ Result<PromptRequest> parse_prompt_line(std::string_view line, const PromptReque
     }
     DI_TRY(const SamplingFields fields, parse_sampling_fields(reader, Dialect::kCompletions));
     DI_TRY_STATUS(apply_sampling_fields(fields, request));
+    DI_TRY(const ResponseFormat format, parse_format_fields(reader, Dialect::kCompletions));
+    if (std::optional<GrammarSpec> grammar = format_grammar(format)) {
+        request.grammar = std::move(grammar);
+    }
     if (reader.has("prompt")) {
         DI_TRY(request.prompt, reader.required_string("prompt"));
     } else {

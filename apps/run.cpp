@@ -103,8 +103,11 @@ std::vector<Item> line_items(const Options& options, const std::vector<std::stri
     return items;
 }
 
-int run_lines(const Options& options, Session& session, const std::vector<std::string>& lines) {
-    std::vector<Item> items = line_items(options, lines, default_request(options, session));
+int run_lines(const Options& options, Session& session, const std::vector<std::string>& lines,
+              const std::optional<GrammarSpec>& grammar) {
+    PromptRequest defaults = default_request(options, session);
+    defaults.grammar = grammar;
+    std::vector<Item> items = line_items(options, lines, defaults);
     std::vector<std::optional<PromptResult>> known(items.size());
     std::vector<PromptRequest> requests;
     std::vector<size_t> places;  // of each request among the lines
@@ -130,8 +133,9 @@ int run_lines(const Options& options, Session& session, const std::vector<std::s
     return output.has_failed() ? kExitRequestFailed : kExitOk;
 }
 
-int run_one(const Options& options, Session& session) {
+int run_one(const Options& options, Session& session, const std::optional<GrammarSpec>& grammar) {
     PromptRequest request = default_request(options, session);
+    request.grammar = grammar;
     Result<std::vector<std::string>> images = read_images(options.image);
     if (!images) {
         print_error(images.error());
@@ -193,12 +197,17 @@ int run_command(const Options& options) {
         }
         lines = std::move(*read);
     }
+    const Result<std::optional<GrammarSpec>> grammar = answer_grammar(options);
+    if (!grammar) {
+        print_error(grammar.error());
+        return kExitUsage;
+    }
     const Result<std::unique_ptr<Session>> session = open_session(options);
     if (!session) {
         print_error(session.error());
         return exit_code_of(session.error());
     }
-    return options.prompts ? run_lines(options, **session, lines) : run_one(options, **session);
+    return options.prompts ? run_lines(options, **session, lines, *grammar) : run_one(options, **session, *grammar);
 }
 
 }  // namespace di

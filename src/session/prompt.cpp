@@ -6,6 +6,7 @@
 
 #include "session/limits.h"
 #include "session/stop_strings.h"
+#include "text/chat_tokens.h"
 #include "text/chat_encoding.h"
 #include "text/image.h"
 
@@ -130,6 +131,31 @@ Result<TokenRequest> build_token_request(PromptRequest request, const PromptCont
     result.deadline_ms = request.deadline_ms;
     result.cache_salt = std::move(request.cache_salt);
     return result;
+}
+
+Result<std::optional<GrammarSpec>> prompt_grammar(const PromptRequest& request, const Tokenizer& tokenizer) {
+    std::optional<GrammarSpec> grammar = request.grammar;
+    const auto* conversation = std::get_if<Conversation>(&request.prompt);
+    std::optional<GrammarSpec> format;
+    if (conversation != nullptr) {
+        format = format_grammar(conversation->response_format);
+    }
+    if (grammar && format) {
+        return fail(ErrorCode::kInvalidArgument, "{}: the answer is already constrained by {}, expected one of them",
+                    conversation->response_format.path, grammar_kind_name(grammar->kind));
+    }
+    if (!format) {
+        return grammar;
+    }
+    if (conversation->is_thinking) {
+        const std::optional<int32_t> end = tokenizer.find(kThinkEndToken);
+        if (!end) {
+            return fail(ErrorCode::kUnsupported, "response_format with reasoning: the tokenizer has no {}, expected one",
+                        kThinkEndToken);
+        }
+        format->trigger_token_ids = {*end};
+    }
+    return format;
 }
 
 }  // namespace di

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "engine/load.h"
 #include "text/conversation.h"
+#include "text/grammar_spec.h"
 #include "text/image_plan.h"
 #include "text/tokenizer.h"
 
@@ -27,6 +28,8 @@ struct PromptRequest {
     int32_t priority = 0;
     std::optional<double> deadline_ms{};
     std::string cache_salt{};
+    // What the answer must look like. A conversation's response format says it too; both are an error.
+    std::optional<GrammarSpec> grammar{};
 };
 
 // What turns a request into tokens. Owns nothing.
@@ -40,6 +43,10 @@ struct PromptContext {
 // A text gets the begin of sentence in front when the model wants it (ModelConfig::adds_bos) and it does not begin with it
 // already; special tokens spelled in a text become those tokens, in a conversation they never do.
 [[nodiscard]] Result<TokenRequest> build_token_request(PromptRequest request, const PromptContext& context);
+
+// What the answer of the prompt must look like: its grammar, or its conversation's response format, which begins behind
+// the reasoning where the model thinks first.
+[[nodiscard]] Result<std::optional<GrammarSpec>> prompt_grammar(const PromptRequest& request, const Tokenizer& tokenizer);
 
 // The image layout of a model with a vision tower.
 [[nodiscard]] ImageGeometry image_geometry(const VisionConfig& vision);

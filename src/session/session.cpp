@@ -36,9 +36,11 @@ Result<SubmittedPrompt> Session::submit(PromptRequest prompt) { return submit_as
 
 Result<SubmittedPrompt> Session::submit_as(uint64_t id, PromptRequest prompt) {
     const std::vector<std::string> stops = prompt.stop;
+    DI_TRY(const std::optional<GrammarSpec> grammar, prompt_grammar(prompt, *tokenizer_));
     DI_TRY(TokenRequest request, build_token_request(std::move(prompt), {.config = &config(), .tokenizer = tokenizer_.get()}));
     add_end_tokens(request.sampling);
     apply_options(request.sampling);
+    DI_TRY_STATUS(add_mask(grammar, request));
     request.id = id;
     SubmittedPrompt submitted{.id = id, .prompt_token_ids = request.prompt_token_ids};
     Running running;
@@ -198,6 +200,20 @@ void Session::add_end_tokens(SamplingParams& sampling) const {
             sampling.stop_token_ids.push_back(id);
         }
     }
+}
+
+Status Session::add_mask(const std::optional<GrammarSpec>& grammar, TokenRequest& request) {
+    if (!grammar) {
+        return {};
+    }
+    if (grammar_compiler_ == nullptr) {
+        std::vector<int32_t> end_tokens = generation_.eos_token_ids;
+        end_tokens.push_back(config().eos_token_id);
+        grammar_compiler_ =
+            std::make_unique<GrammarCompiler>(*tokenizer_, config().vocab_size, std::move(end_tokens), options_.grammar);
+    }
+    DI_TRY(request.mask, grammar_compiler_->submit(*grammar));
+    return {};
 }
 
 void Session::apply_options(SamplingParams& sampling) const {

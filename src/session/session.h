@@ -17,6 +17,7 @@
 #include "session/stop_strings.h"
 #include "text/detokenizer.h"
 #include "text/generation_config.h"
+#include "text/grammar.h"
 #include "text/tokenizer.h"
 
 // The life of a prompt from text to text, without HTTP: render, tokenise, submit, then for each token of the engine detokenise,
@@ -29,6 +30,7 @@ struct SessionOptions {
     std::vector<int32_t> banned_token_ids{};  // no request produces them
     int32_t top_k_max = 0;                    // no request draws among more; 0: no cap
     int64_t log_interval_steps = 0;           // a line of statistics every so many steps; 0: never
+    GrammarCompilerOptions grammar{};         // of structured output
 };
 
 // The end of one sample of a prompt. Every prompt gets exactly one of each of its samples, in the order of the input.
@@ -152,6 +154,8 @@ class Session {
     // What the options say of every request.
     void apply_options(SamplingParams& sampling) const;
     void log_statistics();
+    // Starts compiling what the answer must look like; nothing for free answers. Created with the first request that asks.
+    [[nodiscard]] Status add_mask(const std::optional<GrammarSpec>& grammar, TokenRequest& request);
     // The engine knows the end token of config.json; generation_config.json may name more.
     void add_end_tokens(SamplingParams& sampling) const;
     [[nodiscard]] Result<SubmittedPrompt> submit_as(uint64_t id, PromptRequest prompt);
@@ -168,6 +172,7 @@ class Session {
     std::unique_ptr<Tokenizer> tokenizer_;
     std::unique_ptr<LoadedEngine> loaded_;
     GenerationConfig generation_;
+    std::unique_ptr<GrammarCompiler> grammar_compiler_;
     uint64_t next_id_ = 0;
     int64_t steps_ = 0;
     bool is_generating_ = false;

@@ -145,6 +145,11 @@ std::string quoted_pattern(const std::string& text) {
     return "Regex(\"" + out + "\")";
 }
 
+// The end stands behind the whole answer only, so that a root inside of itself needs a rule without it.
+bool refers_to_root(const GrammarNode& node) {
+    return (node.kind == Kind::kRule && node.rule == 0) || std::any_of(node.items.begin(), node.items.end(), refers_to_root);
+}
+
 class Writer {
   public:
     std::string expression(const GrammarNode& node) const {
@@ -166,7 +171,7 @@ class Writer {
         return {};
     }
 
-    static std::string rule_name(int32_t rule) { return rule == 0 ? "root" : fmt::format("r{}", rule); }
+    static std::string rule_name(int32_t rule) { return fmt::format("r{}", rule); }
 
   private:
     std::string joined(const std::vector<GrammarNode>& items, std::string_view separator) const {
@@ -209,21 +214,23 @@ class Writer {
 
 std::string grammar_text(const GrammarRules& grammar, std::string_view end) {
     const Writer writer;
-    std::string out;
-    for (size_t i = 0; i < grammar.rules.size(); ++i) {
-        const auto number = static_cast<int32_t>(i);
-        const GrammarNode& body = grammar.rules[i].body;
-        // Items of the root stand beside its end, not in parentheses: see above.
-        const bool is_open = i == 0 && body.kind == Kind::kSequence;
-        out += Writer::rule_name(number) + " ::= ";
-        if (is_open) {
-            for (const GrammarNode& item : body.items) {
-                out += writer.expression(item) + " ";
-            }
-        } else {
-            out += writer.expression(body);
+    const bool is_recursive = std::any_of(grammar.rules.begin(), grammar.rules.end(),
+                                          [](const GrammarRules::Rule& rule) { return refers_to_root(rule.body); });
+    const GrammarNode& root = grammar.rules[0].body;
+    std::string out = "root ::= ";
+    if (is_recursive) {
+        out += Writer::rule_name(0);
+    } else if (root.kind == Kind::kSequence) {
+        // Its items stand beside the end, not in parentheses: the machine then sees what follows.
+        for (const GrammarNode& item : root.items) {
+            out += writer.expression(item) + " ";
         }
-        out += i == 0 ? " \"" + std::string(end) + "\"\n" : "\n";
+    } else {
+        out += writer.expression(root);
+    }
+    out += fmt::format(" \"{}\"\n", end);
+    for (size_t i = is_recursive ? 0 : 1; i < grammar.rules.size(); ++i) {
+        out += Writer::rule_name(static_cast<int32_t>(i)) + " ::= " + writer.expression(grammar.rules[i].body) + "\n";
     }
     return out;
 }
