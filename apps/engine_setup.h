@@ -34,10 +34,10 @@ void print_error(std::string_view text);
 // The same with the model's directory.
 [[nodiscard]] Result<EngineOptions> engine_options(const Options& options);
 
-// Sampling and stop strings of the flags over the model's defaults; 256 tokens unless said otherwise.
 // What --json-schema, --regex or --grammar ask of every answer; none without them. Reads the file that the flag names.
 [[nodiscard]] Result<std::optional<GrammarSpec>> answer_grammar(const Options& options);
 
+// Sampling and stop strings of the flags over the model's defaults; 256 tokens unless said otherwise.
 [[nodiscard]] PromptRequest default_request(const Options& options, const Session& session);
 
 // Opens a session, with a line on a terminal's stderr while it loads.

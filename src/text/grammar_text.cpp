@@ -117,7 +117,12 @@ std::string pattern(const GrammarNode& node) {
                 out += (out.empty() ? "" : "|") + pattern_group(item);
             }
             return out;
-        case Kind::kRepeat: return pattern_group(node.items[0]) + times(node);
+        case Kind::kRepeat:
+            // The library's `(...)?` also lets the end of its group begin inside of it; a choice does not.
+            if (node.least == 0 && node.most == 1) {
+                return pattern_group(node.items[0]) + "|";
+            }
+            return pattern_group(node.items[0]) + times(node);
         case Kind::kPattern: return pattern_group(node.items[0]);
         case Kind::kRule:
         case Kind::kFreeText: break;  // a pattern has none

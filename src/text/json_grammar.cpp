@@ -91,8 +91,10 @@ GrammarNode JsonGrammar::close(char bracket) const {
 
 GrammarNode JsonGrammar::string() {
     if (!string_) {
-        string_ =
-            add_rule("string", quoted(repeat_node(choice({class_node(plain_json_characters()), escape_sequence()}), 0, -1)));
+        // One automaton: in every other form the machine looks at each token of the vocabulary inside of a string.
+        GrammarNode pattern{.kind = GrammarNode::Kind::kPattern};
+        pattern.items.push_back(quoted(repeat_node(choice({class_node(plain_json_characters()), escape_sequence()}), 0, -1)));
+        string_ = add_rule("string", std::move(pattern));
     }
     return rule_node(*string_);
 }
