@@ -1,5 +1,6 @@
 #include "text/pattern_grammar.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -215,7 +216,19 @@ class PatternParser {
         if (peek() == '+' || peek() == '*' || peek() == '?' || peek() == '{') {
             return wrong("a repetition of a repetition", "parentheses around it");
         }
-        return repeat_node(std::move(item), least, most);
+        return repeat_node(without_escapes(std::move(item), most), least, most);
+    }
+
+    // A class of a JSON string that is repeated many times with a bound is counted by the machine, which only works for
+    // single characters: its escapes are left out.
+    GrammarNode without_escapes(GrammarNode item, int64_t most) const {
+        constexpr int64_t kWithEscapesMax = 8;
+        const bool is_class = place_ == PatternPlace::kJsonString && most > kWithEscapesMax && item.kind == Kind::kChoice &&
+                              item.items.front().kind == Kind::kClass &&
+                              std::all_of(item.items.begin() + 1, item.items.end(), [](const GrammarNode& other) {
+                                  return other.kind == Kind::kText && other.text.starts_with('\\');
+                              });
+        return is_class ? std::move(item.items.front()) : std::move(item);
     }
 
     Status bounds(int64_t& least, int64_t& most) {
@@ -381,7 +394,9 @@ GrammarNode json_character(const CharacterClass& characters) {
     if (CharacterClass direct = characters.common(plain); !direct.is_empty()) {
         items.push_back(class_node(std::move(direct)));
     }
-    const CharacterClass special = characters.without(plain);
+    // Where characters without escapes fit, the escapes that nobody writes are left out: each is a state of the machine.
+    const CharacterClass wanted = items.empty() ? CharacterClass::all() : CharacterClass::of("\"\\\b\f\n\r\t");
+    const CharacterClass special = characters.without(plain).common(wanted);
     for (const CharacterRange& range : special.ranges()) {
         for (char32_t c = range.first; c <= range.last; ++c) {
             std::string text;

@@ -20,7 +20,8 @@ enum class PatternPlace : uint8_t {
 // back-references, \b, \p, flags, possessive forms, anchors elsewhere, bounds of limits.h.
 [[nodiscard]] Result<GrammarNode> pattern_grammar(std::string_view pattern, PatternPlace place);
 
-// One character of a JSON string: as it is, or as an escape. `class` may hold any character.
+// One character of a JSON string: as it is, or as an escape. Control characters that have no short escape are left out
+// where the class has others.
 [[nodiscard]] GrammarNode json_character(const CharacterClass& characters);
 // Characters that stand in a JSON string without an escape.
 [[nodiscard]] CharacterClass plain_json_characters();
