@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import struct
 import subprocess
 
@@ -383,6 +384,39 @@ def test_banned_ids_and_the_cap_of_top_k_hold_for_every_request():
 def test_statistics_are_logged_when_asked_for():
     done = deepinfer("run", "a", "--max-tokens", 8, "--log-interval-steps", 2, "--log-level", "info")
     assert done.returncode == 0 and b"engine: 2 steps" in done.stderr
+
+
+def test_answers_follow_a_schema_an_expression_or_a_grammar(tmp_path):
+    schema = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["age"]}
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    (tmp_path / "list.ebnf").write_text('root ::= item (", " item){2}\nitem ::= [a-z]{2,6}')
+    for argument in (json.dumps(schema), tmp_path / "schema.json"):
+        done = deepinfer("run", "Anna is 34.", "--json-schema", argument, "--seed", 1)
+        assert done.returncode == 0, done.stderr
+        assert 0 <= json.loads(done.stdout)["age"] <= 99
+    done = deepinfer("run", "The date is", "--regex", "[0-9]{4}-[0-9]{2}", "--seed", 2)
+    assert re.fullmatch(r"\d{4}-\d{2}\n", done.stdout.decode()), done.stdout
+    done = deepinfer("run", "Three words:", "--grammar", tmp_path / "list.ebnf", "--seed", 3)
+    assert re.fullmatch(r"[a-z]{2,6}(, [a-z]{2,6}){2}\n", done.stdout.decode()), done.stdout
+
+
+def test_fields_of_a_prompt_line_constrain_its_answer():
+    lines = [
+        {"prompt": "Yes or no?", "guided_choice": ["yes", "no"]},
+        {"prompt": "A number:", "structured_outputs": {"regex": "[1-9]"}},
+        {"messages": [{"role": "user", "content": "As JSON."}], "thinking": {"type": "disabled"},
+         "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"const": [1, "a"]}}}},
+        {"prompt": "Bad", "guided_json": {"type": "object", "propertyNames": {"maxLength": 3}}},
+        {"prompt": "Of the flag"},
+    ]
+    done = deepinfer("run", "--prompts", "-", "--json", "--regex", "z{3}", text="\n".join(map(json.dumps, lines)))
+    assert done.returncode == 1
+    results = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    assert results[0]["text"] in ("yes", "no")
+    assert results[1]["text"] in list("123456789")
+    assert json.loads(results[2]["text"]) == [1, "a"]
+    assert "schema.propertyNames" in results[3]["error"]
+    assert results[4]["text"] == "zzz"
 
 
 def test_hardware_that_is_not_there():
