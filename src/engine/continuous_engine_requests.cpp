@@ -248,8 +248,10 @@ void ContinuousEngine::finish(Sequence& sequence, StepOutput output) {
 }
 
 std::vector<StepOutput> ContinuousEngine::take_records() {
-    std::stable_sort(records_.begin(), records_.end(),
-                     [](const Record& left, const Record& right) { return left.arrival_index < right.arrival_index; });
+    const auto came_before = [](const Record& left, const Record& right) { return left.arrival_index < right.arrival_index; };
+    if (!std::is_sorted(records_.begin(), records_.end(), came_before)) {
+        std::stable_sort(records_.begin(), records_.end(), came_before);
+    }
     std::vector<StepOutput> outputs;
     outputs.reserve(records_.size());
     for (Record& entry : records_) {
