@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/bench.h"
 #include "apps/commands.h"
 #include "apps/engine_setup.h"
 #include "apps/progress.h"
@@ -94,7 +95,7 @@ Status measure(const Options& options, LoadedEngine& loaded, Latency& latency) {
         TokenRequest request;
         request.id = static_cast<uint64_t>(run) + 1;
         request.prompt_token_ids = made_up_prompt(latency.prompt_tokens, loaded.config.vocab_size, static_cast<uint64_t>(run));
-        request.sampling.temperature = 0.0;
+        request.sampling.temperature = options.temperature.value_or(0.0);
         request.sampling.ignore_eos = true;
         request.sampling.max_tokens = static_cast<int32_t>(latency.output_tokens + 1);
         request.sampling.seed = options.seed.value_or(0);
@@ -220,6 +221,44 @@ int bench_limits(const Options& options) {
     return kExitOk;
 }
 
+struct Benchmark {
+    std::string_view name;
+    int (*run)(const Options& options);
+};
+
+// Flags that only some benchmarks know: none is ignored in silence.
+Status check_flags(const Options& options) {
+    struct Flag {
+        std::string_view name;
+        bool is_given = false;
+        std::string_view benchmarks;
+    };
+    const Flag flags[] = {
+        {"--prompt-tokens", options.prompt_tokens.has_value(), "latency"},
+        {"--output-tokens", options.output_tokens.has_value(), "latency"},
+        {"--repeat", options.repeat.has_value(), "latency"},
+        {"--prompts", options.prompts.has_value(), "throughput or sweep"},
+        {"--prompts-count", options.prompts_count.has_value(), "throughput or sweep"},
+        {"--input-len", options.input_len.has_value(), "throughput or sweep"},
+        {"--output-len", options.output_len.has_value(), "throughput or sweep"},
+        {"--length-spread", options.length_spread.has_value(), "throughput or sweep"},
+        {"--concurrency", options.concurrency.has_value(), "sweep"},
+    };
+    for (const Flag& flag : flags) {
+        if (flag.is_given && flag.benchmarks.find(options.subject) == std::string_view::npos) {
+            return fail(ErrorCode::kInvalidArgument, "{} with bench {}, expected bench {}", flag.name, options.subject,
+                        flag.benchmarks);
+        }
+    }
+    if (options.plot) {
+        return fail(
+            ErrorCode::kInvalidArgument,
+            "--plot {}: this program draws no pictures, expected examples/sweep/plot.py with the output of bench sweep --json",
+            *options.plot);
+    }
+    return {};
+}
+
 }  // namespace
 
 int bench_command(const Options& options) {
@@ -228,21 +267,22 @@ int bench_command(const Options& options) {
         print_error(flags.error());
         return kExitUsage;
     }
-    if (options.plot) {
-        print_error(fmt::format("not in this version: --plot {}", *options.plot));
+    static constexpr Benchmark kBenchmarks[] = {
+        {"latency", bench_latency}, {"throughput", bench_throughput}, {"sweep", bench_sweep}, {"limits", bench_limits}};
+    const auto* const found = std::find_if(std::begin(kBenchmarks), std::end(kBenchmarks),
+                                           [&](const Benchmark& benchmark) { return benchmark.name == options.subject; });
+    if (found == std::end(kBenchmarks)) {
+        static constexpr std::string_view kLater[] = {"serve", "kernels", "rank"};
+        const bool is_later = std::find(std::begin(kLater), std::end(kLater), options.subject) != std::end(kLater);
+        print_error(fmt::format("{} \"{}\", expected latency, throughput, sweep or limits",
+                                is_later ? "not in this version: bench" : "unknown benchmark", options.subject));
         return kExitUsage;
     }
-    if (options.subject == "latency") {
-        return bench_latency(options);
+    if (const Status status = check_flags(options); !status) {
+        print_error(status.error());
+        return kExitUsage;
     }
-    if (options.subject == "limits") {
-        return bench_limits(options);
-    }
-    static constexpr std::string_view kLater[] = {"throughput", "serve", "sweep", "kernels", "rank"};
-    const bool is_later = std::find(std::begin(kLater), std::end(kLater), options.subject) != std::end(kLater);
-    print_error(fmt::format("{} \"{}\", expected latency or limits",
-                            is_later ? "not in this version: bench" : "unknown benchmark", options.subject));
-    return kExitUsage;
+    return found->run(options);
 }
 
 }  // namespace di

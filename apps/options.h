@@ -19,7 +19,7 @@ struct Options : Settings {
     // What to do.
     std::optional<std::string> prompt;   // run: PROMPT
     std::string subject;                 // inspect: M; bench: the benchmark's name
-    std::optional<std::string> prompts;  // run: file of JSON lines, "-" for standard input
+    std::optional<std::string> prompts;  // run, bench: file of JSON lines, "-" for standard input
     bool chat = false;
     std::vector<std::string> image;
     std::optional<std::string> tokens;       // logits: "1,2,3"
@@ -44,6 +44,11 @@ struct Options : Settings {
     std::optional<int64_t> prompt_tokens;
     std::optional<int64_t> output_tokens;
     std::optional<int64_t> repeat;
+    std::optional<int64_t> prompts_count;
+    std::optional<int64_t> input_len;   // mean
+    std::optional<int64_t> output_len;  // mean
+    std::optional<double> length_spread;
+    std::optional<std::string> concurrency;  // "1,4,16"
     std::optional<std::string> plot;
 };
 

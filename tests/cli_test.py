@@ -183,7 +183,7 @@ def test_bad_prompts_fail_with_one_line():
         (["run", "a", "--json-schema", "absent.json"], "absent.json"),
         (["run", "--prompts", "absent.jsonl"], "absent.jsonl"),
         (["run", "a", "--config", "absent.json"], "absent.json"),
-        (["bench", "throughput"], 'not in this version: bench "throughput", expected latency or limits'),
+        (["bench", "serve"], 'not in this version: bench "serve", expected latency, throughput, sweep or limits'),
         (["bench", "speed"], 'unknown benchmark "speed"'),
         (["logits", "--out", "x"], "no tokens"),
         (["logits", "--tokens", "1,x", "--out", "x"], '--tokens: "x"'),
@@ -306,17 +306,6 @@ def test_doctor():
     assert report["cpu"]["cores_usable"] >= 1 and report["memory"]["total_bytes"] > 0
     lines = deepinfer("doctor").stdout.decode().splitlines()
     assert [line.split()[0] for line in lines] == ["version", "cpu", "features", "cores", "memory", "gpus", "backend", "model"]
-
-
-def test_bench():
-    limits = json.loads(deepinfer("bench", "limits", "--json").stdout)
-    assert limits["memory_gb_s"] > 0 and limits["gflop_s"] > 0 and limits["threads"] >= 1
-    done = deepinfer("bench", "latency", "--json", "--prompt-tokens", 32, "--output-tokens", 8)
-    assert done.returncode == 0, done.stderr
-    latency = json.loads(done.stdout)
-    for name in ("prefill", "decode"):
-        assert latency[name]["tokens_per_s"] > 0 and latency[name]["floor_tokens_per_s"] > 0
-    assert latency["runs"] >= 5
 
 
 def test_chat_answers_line_by_line():
