@@ -260,6 +260,17 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text) {
     return ids;
 }
 
+Status apply_pairs(const SettingPairs& pairs, Settings& settings) {
+    for (const auto& [name, value] : pairs) {
+        const SettingRow* row = find_setting(name);
+        if (row == nullptr) {
+            return fail(ErrorCode::kInvalidArgument, "there is no option \"{}\"", name);
+        }
+        DI_TRY_STATUS(set_setting(*row, value, name, settings));
+    }
+    return {};
+}
+
 }  // namespace
 
 std::span<const SettingRow> setting_rows() { return kRows; }
@@ -301,8 +312,9 @@ Status check_model_directory(const std::string& path) {
     return {};
 }
 
-Result<GivenSettings> given_settings(const std::vector<std::pair<std::string, std::string>>& pairs) {
+Result<GivenSettings> given_settings(const SettingPairs& pairs, const SettingPairs& defaults) {
     GivenSettings given;
+    DI_TRY_STATUS(apply_pairs(defaults, given.settings));
     for (const auto& [name, value] : deepinfer_environment()) {
         DI_TRY(const EnvironmentMeaning meaning, meaning_of(name, value));
         if (!meaning.warning.empty()) {
@@ -312,13 +324,7 @@ Result<GivenSettings> given_settings(const std::vector<std::pair<std::string, st
             DI_TRY_STATUS(set_setting(*meaning.setting, meaning.value, name, given.settings));
         }
     }
-    for (const auto& [name, value] : pairs) {
-        const SettingRow* row = find_setting(name);
-        if (row == nullptr) {
-            return fail(ErrorCode::kInvalidArgument, "there is no option \"{}\"", name);
-        }
-        DI_TRY_STATUS(set_setting(*row, value, name, given.settings));
-    }
+    DI_TRY_STATUS(apply_pairs(pairs, given.settings));
     return given;
 }
 
