@@ -23,7 +23,7 @@ find_program(DI_CC NAMES cc gcc clang)
 if(DI_TESTS AND DI_CC AND NOT DI_SANITIZE)
   add_executable(example_stream_cpp examples/stream.cpp)
   target_link_libraries(example_stream_cpp PRIVATE libdeepinfer)
-  set(di_example_c ${CMAKE_BINARY_DIR}/example_generate_c)
+  set(di_example_c ${CMAKE_BINARY_DIR}/example_generate)
   add_custom_command(
     OUTPUT ${di_example_c}
     COMMAND ${DI_CC} -std=c11 -Wall -Wextra -Wpedantic -Werror -I${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/examples/generate.c

@@ -93,6 +93,7 @@ class EngineArgs:
     mixed_steps: Optional[bool] = None
     drafts: Optional[int] = None
     draft_schedule: Optional[str] = None
+    confidence_temperature: Union[str, float, list[float], None] = None
     verify_mode: Optional[str] = None
     scheduling_policy: Optional[str] = None
     passed_max: Optional[int] = None
@@ -150,8 +151,8 @@ def _text_of(name: str, value: Any) -> str:
         raise ValueError(f"{name}: {value!r}, expected another value than a bool")
     if name == "seed":
         return str(int(value) & _SEED_MASK)
-    if name == "banned_token_ids" and not isinstance(value, str):
-        return ",".join(str(int(i)) for i in value)
+    if isinstance(value, (list, tuple)):
+        return ",".join(_text_of(name, one) for one in value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return repr(value) if isinstance(value, float) else str(value)

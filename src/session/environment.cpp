@@ -41,7 +41,7 @@ constexpr EnvironmentRow kRows[] = {
     {"DEEPINFER_USE_NEXTN_DECODE", "what the model's drafter gives", kSets, "drafts"},
     {"DEEPINFER_ENABLE_MTP_VARLEN", "1", kSets, "draft-schedule", "", "0>fixed|1>confidence"},
     {"DEEPINFER_MAX_BACKTRACKING_TOKENS", "drafts + 1", kNone, "", "the ring margin follows the drafter"},
-    {"DEEPINFER_DFLASH_CONFIDENCE_HEAD_TEMPERATURE", "1.0", kNone, "", "confidences are used as the model gives them"},
+    {"DEEPINFER_DFLASH_CONFIDENCE_HEAD_TEMPERATURE", "1.0", kSets, "confidence-temperature"},
     {"DEEPINFER_ENGRAM_PAD_TOKEN", "of the model", kNone, "", "it is part of the model's config.json"},
     {"DEEPINFER_ENGRAM_FORCE_GPU_STORAGE", "0", kNone, "", "there is no device memory on the cpu backend"},
     {"DEEPINFER_SAMPLER_FORCE_TOPK", "0", kSets, "top-k-max"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 
 #include "session/environment.h"
@@ -121,6 +122,10 @@ const SettingRow kRows[] = {
      .value_name = "S",
      .help = "how many drafts are verified: fixed: all; confidence: what pays",
      .target = &Settings::draft_schedule},
+    {.rule = {.name = "confidence-temperature"},
+     .value_name = "T",
+     .help = "divides the logits of draft confidences: one number, or one a depth: 1.0,1.2 (default 1)",
+     .target = &Settings::confidence_temperature},
     {.rule = {.name = "verify-mode", .choices = "exact|rejection"},
      .value_name = "V",
      .help = "exact: drafts change no token; rejection: they keep the distribution",
@@ -245,19 +250,22 @@ EngineOptions engine_options_of(const Settings& settings) {
     return engine;
 }
 
-Result<std::vector<int32_t>> parse_ids(std::string_view text) {
-    std::vector<int32_t> ids;
+// "1,2,3", in which every word is a number from 0.
+template <typename T>
+Result<std::vector<T>> parse_list(std::string_view name, std::string_view text, std::string_view expected) {
+    std::vector<T> values;
     while (!text.empty()) {
         const std::string_view word = text.substr(0, std::min(text.find(','), text.size()));
-        int32_t id = 0;
-        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-        if (error != std::errc() || end != word.data() + word.size() || id < 0) {
-            return fail(ErrorCode::kInvalidArgument, "banned-token-ids: \"{}\", expected token ids such as 1,2,3", word);
+        T value{};
+        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+        if (error != std::errc() || end != word.data() + word.size() || !(value >= T{}) ||
+            value > std::numeric_limits<T>::max()) {
+            return fail(ErrorCode::kInvalidArgument, "{}: \"{}\", expected {}", name, word, expected);
         }
-        ids.push_back(id);
+        values.push_back(value);
         text.remove_prefix(std::min(word.size() + 1, text.size()));
     }
-    return ids;
+    return values;
 }
 
 Status apply_pairs(const SettingPairs& pairs, Settings& settings) {
@@ -292,7 +300,11 @@ Result<SessionOptions> session_options(const Settings& settings) {
     SessionOptions options;
     options.engine = engine_options_of(settings);
     options.tokenizer_directory = settings.tokenizer.value_or("");
-    DI_TRY(options.banned_token_ids, parse_ids(settings.banned_token_ids.value_or("")));
+    DI_TRY(options.banned_token_ids,
+           parse_list<int32_t>("banned-token-ids", settings.banned_token_ids.value_or(""), "token ids such as 1,2,3"));
+    DI_TRY(options.engine.confidence_temperatures,
+           parse_list<float>("confidence-temperature", settings.confidence_temperature.value_or(""),
+                             "numbers from 0 such as 1.0,1.2"));
     options.top_k_max = to_int32(settings.top_k_max);
     options.log_interval_steps = settings.log_interval_steps.value_or(0);
     return options;

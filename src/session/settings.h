@@ -49,6 +49,7 @@ struct Settings {
     bool stop_preempted = false;
     std::optional<int64_t> drafts;
     std::string draft_schedule = "confidence";
+    std::optional<std::string> confidence_temperature;  // one number, or one a depth: "1.0,1.2"
     std::string verify_mode = "exact";
     std::string scheduling_policy = "fcfs";
     std::optional<int64_t> passed_max;
