@@ -9,7 +9,7 @@ FILTER=
 WANTS_GPU=0
 FUZZ_SECONDS=${FUZZ_SECONDS:-10}
 # Test programs of src/; the rest of ctest's list are the end-to-end programs of tests/.
-UNIT_PROGRAMS='^(base|tensor|backend|weights|kv|model|engine|text|api|session)_test$'
+UNIT_PROGRAMS='^(base|tensor|backend|weights|kv|model|engine|text|api|session|c_abi)_test$'
 
 count() { # PASSED FAILED SKIPPED
     PASSED=$((PASSED + $1))
@@ -165,6 +165,7 @@ python_step() {
     [[ -z $FILTER ]] || return 0
     one_check python-types "$VENV/bin/python" -m mypy --cache-dir "$BUILD/mypy" python/deepinfer
     one_check example "$VENV/bin/python" examples/offline_inference.py --max-tokens 8
+    one_check example-grammar "$VENV/bin/python" examples/structured_output.py
 }
 
 gpu_step() {

@@ -12,11 +12,26 @@ import importlib.metadata as _metadata
 import warnings as _warnings
 
 from ._deepinfer import version as __version__
-from .llm import LLM, Tokenizer
-from .outputs import GeneratedText, RequestOutput
+from .engine_args import EngineArgs
+from .llm import LLM, RequestStream
+from .llm_engine import LLMEngine, RequestHandle
+from .outputs import GeneratedText, RequestError, RequestOutput
 from .sampling_params import SamplingParams
+from .tokenizer import Tokenizer
 
-__all__ = ["LLM", "GeneratedText", "RequestOutput", "SamplingParams", "Tokenizer", "__version__"]
+__all__ = [
+    "LLM",
+    "EngineArgs",
+    "GeneratedText",
+    "LLMEngine",
+    "RequestError",
+    "RequestHandle",
+    "RequestOutput",
+    "RequestStream",
+    "SamplingParams",
+    "Tokenizer",
+    "__version__",
+]
 
 
 def _warn_of_reference_package() -> None:

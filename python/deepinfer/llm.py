@@ -1,125 +1,34 @@
-"""Offline generation: many prompts in, as many results out, in the same order."""
+"""Offline generation: many prompts in, as many results out, in the same order; or one record a token as they come."""
 
 from __future__ import annotations
 
-import os
 import sys
-import warnings
-from collections.abc import Sequence
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Any, Optional, Union
 
 from . import _deepinfer
+from .engine_args import EngineArgs, open_session
 from .outputs import GeneratedText, RequestOutput
+from .requests import Record, Recorder, error_of, images_of, make_request
 from .sampling_params import SamplingParams
+from .tokenizer import Tokenizer
 
-# Arguments that go to the engine as they are, with their types.
-_ENGINE_ARGUMENTS: dict[str, type] = {
-    "load_format": str,
-    "backend": str,
-    "activations": str,
-    "kv_quant": str,
-    "act_quant": str,
-    "log_level": str,
-    "threads": int,
-    "max_model_len": int,
-    "max_num_seqs": int,
-    "max_num_batched_tokens": int,
-    "kv_memory": int,
-    "weights_memory": int,
-}
-_CHOICES = {
-    "load_format": ("auto", "dummy"),
-    "backend": ("auto", "cpu", "ref"),
-    "activations": ("f32", "bf16"),
-    "kv_quant": ("reference", "off"),
-    "act_quant": ("none", "fp8"),
-    "log_level": ("debug", "info", "warning", "error"),
-}
-# The reference's arguments that change nothing on one machine, with the values that this version can honour.
-_ONE_MACHINE: dict[str, tuple] = {
-    "data_parallel_size": (0, 1),
-    "context_parallel_size": (1,),
-    "expert_parallel_size": (1,),
-    "engram_parallel_size": (0, 1),
-    "engine_rank": (0,),
-    "engine_group_rank": (0,),
-    "tokens_per_block": (-1, 128),
-    "engine_type": ("NORMAL",),
-}
-# Accepted for programs written for the reference: they have no effect here.
-_WITHOUT_EFFECT = {
-    "served_model_name",
-    "disable_log_stats",
-    "stop_preempted_request",
-    "chunked_prefill",
-    "offline_inference",
-    "ignore_len",
-    "lookahead_tokens",
-}
-
-
-def _check_accelerator() -> None:
-    name = os.environ.get("DEEPINFER_ACCELERATOR", "auto")
-    if name not in ("", "auto", "cpu"):
-        raise ValueError(f"DEEPINFER_ACCELERATOR: {name!r} is not supported by this build, expected auto or cpu")
-
-
-def _engine_options(model: str, arguments: dict[str, Any]) -> _deepinfer.Options:
-    options = _deepinfer.Options()
-    options.model = os.fspath(model)
-    options.log_level = "warning"
-    for name, value in arguments.items():
-        if name in _ONE_MACHINE:
-            if value not in _ONE_MACHINE[name]:
-                raise ValueError(f"{name}: {value!r} is not supported in this version, expected one of {_ONE_MACHINE[name]}")
-        elif name in _ENGINE_ARGUMENTS:
-            if value is None:
-                continue
-            if name in _CHOICES and value not in _CHOICES[name]:
-                raise ValueError(f"{name}: {value!r}, expected one of {_CHOICES[name]}")
-            if _ENGINE_ARGUMENTS[name] is int and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-                raise ValueError(f"{name}: {value!r}, expected an integer from 0")
-            setattr(options, name, value)
-        elif name not in _WITHOUT_EFFECT:
-            raise TypeError(f"LLM has no argument {name!r}")
-    return options
-
-
-class Tokenizer:
-    """The model's tokenizer. Special tokens that a text spells become those tokens."""
-
-    def __init__(self, session: _deepinfer.Session) -> None:
-        self._session = session
-
-    def encode(self, text: str) -> list[int]:
-        return self._session.encode(text)
-
-    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
-        return self._session.decode([int(i) for i in ids], skip_special_tokens)
-
-    @property
-    def vocab_size(self) -> int:
-        return self._session.vocab_size
-
-    @property
-    def bos_token_id(self) -> Optional[int]:
-        return self._session.bos_token_id
-
-    @property
-    def eos_token_id(self) -> Optional[int]:
-        return self._session.eos_token_id
-
-    @property
-    def pad_token_id(self) -> Optional[int]:
-        return self._session.pad_token_id
+Prompts = Union[str, Sequence[str], None]
+Params = Union[SamplingParams, Sequence[SamplingParams], None]
+Media = Union[dict, Sequence[Optional[dict]], None]
 
 
 class LLM:
     """A model in this process.
 
     model: directory with config.json, *.safetensors and tokenizer.json. decode_sequence: generate() gives texts; False: one
-    list of RequestOutput for each prompt. Other arguments: backend, threads, max_model_len, max_num_seqs,
-    max_num_batched_tokens, kv_memory, weights_memory, load_format, activations, kv_quant, act_quant, log_level.
+    list of RequestOutput for each prompt. Other arguments: those of EngineArgs.
+
+    Requests are numbered from 0 in the order in which they are handed over; abort() takes these numbers. Methods may be called
+    from several threads: generate() calls wait for each other, streams share the steps.
     """
 
     def __init__(
@@ -131,56 +40,74 @@ class LLM:
         revision: Optional[str] = None,
         tokenizer_revision: Optional[str] = None,
         seed: int = 0,
-        gpu_memory_utilization: float = 0.9,
+        gpu_memory_utilization: Union[float, int] = 0.9,
         decode_sequence: bool = True,
         **engine_arguments: Any,
     ) -> None:
-        _check_accelerator()
-        for name, value in (("revision", revision), ("tokenizer_revision", tokenizer_revision)):
-            if value is not None:
-                raise ValueError(f"{name}: {value!r} is not supported in this version, models are local directories")
-        if trust_remote_code:
-            warnings.warn("trust_remote_code has no effect: code of a model is never run", stacklevel=2)
-        if not 0.0 < gpu_memory_utilization <= 1.0:
-            raise ValueError(f"gpu_memory_utilization: {gpu_memory_utilization!r}, expected a number in (0, 1]")
-        options = _engine_options(model, {"expert_parallel_size": expert_parallel_size, **engine_arguments})
-        if tokenizer is not None:
-            options.tokenizer = os.fspath(tokenizer)
-        options.seed = int(seed) & ((1 << 64) - 1)
+        for name in engine_arguments:
+            if name not in EngineArgs.__dataclass_fields__:
+                raise TypeError(f"LLM has no argument {name!r}")
+        arguments = EngineArgs(
+            model=model, tokenizer=tokenizer, trust_remote_code=trust_remote_code, expert_parallel_size=expert_parallel_size,
+            revision=revision, tokenizer_revision=tokenizer_revision, seed=seed, gpu_memory_utilization=gpu_memory_utilization,
+            **{"disable_log_stats": True, "stop_preempted_request": False, **engine_arguments},
+        )
         self._decode_sequence = decode_sequence
-        self._session = _deepinfer.Session(options)
+        self._session = open_session(arguments)
+        self._recorder = Recorder(self._session)
+        # A stream that nobody holds any more aborts its requests.
+        self._streams: weakref.WeakValueDictionary[int, RequestStream] = weakref.WeakValueDictionary()
+        self._lock = threading.Lock()  # guards _streams and what waits in them; held while a stream steps
 
     def generate(
         self,
-        prompts: Union[str, Sequence[str], None] = None,
-        sampling_params: Union[SamplingParams, Sequence[SamplingParams], None] = None,
+        prompts: Prompts = None,
+        sampling_params: Params = None,
         prompt_token_ids: Optional[Sequence[Sequence[int]]] = None,
         use_tqdm: bool = True,
-        multi_modal_data: Union[dict, Sequence[Optional[dict]], None] = None,
+        multi_modal_data: Media = None,
     ) -> Union[list[GeneratedText], list[list[RequestOutput]]]:
         """Results have the length and the order of the input. A prompt that cannot run has an error; the others run."""
-        requests = _make_requests(prompts, sampling_params, prompt_token_ids, multi_modal_data)
-        records: list[list[RequestOutput]] = [[] for _ in requests]
+        items = _items_of(prompts, sampling_params, prompt_token_ids, multi_modal_data)
+        if not self._decode_sequence:
+            return self._generate_records(items, use_tqdm)
+        requests = [item.request() for item in items]
         with _ProgressBar(len(requests), use_tqdm) as bar:
 
-            def on_event(index: int, token_id: Optional[int], logprob: float, text: str, is_finished: bool) -> None:
-                if token_id is not None and not self._decode_sequence:
-                    number = len(records[index]) + 1
-                    records[index].append(
-                        RequestOutput(request_id=index, prompt_len=0, token_id=token_id, token_logprobs=logprob,
-                                      num_output_tokens=number, text_delta=text)
-                    )
-                elif is_finished and not self._decode_sequence and records[index]:
-                    records[index][-1].text_delta += text
-                bar.count(token_id is not None, is_finished)
+            def on_event(index: int, sample: int, token_id: Optional[int], logprob: Optional[float], text: str, is_finished: bool) -> None:
+                bar.count(token_id is not None, is_finished and sample == 0)
 
-            outcomes = self._session.generate(requests, on_event)
-        if self._decode_sequence:
-            return [_text_of(outcome) for outcome in outcomes]
-        return [self._finished(index, records[index], outcome) for index, outcome in enumerate(outcomes)]
+            results = self._session.generate(requests, on_event)
+        return [self._text_of(result, item) for result, item in zip(results, items)]
+
+    def stream(
+        self,
+        prompts: Prompts = None,
+        sampling_params: Params = None,
+        prompt_token_ids: Optional[Sequence[Sequence[int]]] = None,
+        multi_modal_data: Media = None,
+    ) -> "RequestStream":
+        """Records of all prompts as they come, one a token; prompt_index says of which prompt, request_id what abort() takes.
+
+        Closing the stream, or leaving its with-block, aborts what has not ended.
+        """
+        return RequestStream(self, _items_of(prompts, sampling_params, prompt_token_ids, multi_modal_data))
+
+    def abort(self, request_id: Union[int, Iterable[int]]) -> None:
+        """Ends requests in whatever state they are; their last record says abort. Unknown and ended ones are ignored."""
+        for number in [request_id] if isinstance(request_id, int) else request_id:
+            self._session.abort(int(number))
+
+    def next_request_id(self) -> int:
+        """The number of the request that is handed over next."""
+        return self._session.next_id()
 
     def get_tokenizer(self) -> Tokenizer:
         return Tokenizer(self._session)
+
+    def stats(self) -> dict[str, Any]:
+        """What the engine has done since it was made."""
+        return self._session.stats()
 
     def close(self) -> None:
         """Frees the model. Further calls raise ValueError."""
@@ -192,32 +119,125 @@ class LLM:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _finished(self, index: int, records: list[RequestOutput], outcome: _deepinfer.Outcome) -> list[RequestOutput]:
-        if not records:  # an error, or an answer without tokens
-            records = [RequestOutput(request_id=index, prompt_len=0)]
-        rows = self._session.max_num_batched_tokens
-        for record in records:
-            record.prompt_len = len(outcome.prompt_token_ids)
-            record.max_num_batched_tokens = rows
-            record.cached_tokens = outcome.cached_tokens
-            record.queue_ms = outcome.queue_ms
-            record.prefill_ms = outcome.prefill_ms
-        last = records[-1]
-        last.finished = True
-        last.finish_reason = outcome.finish_reason
-        last.error = outcome.error
+    def _generate_records(self, items: list["_Item"], use_tqdm: bool) -> list[list[RequestOutput]]:
+        records: list[list[RequestOutput]] = [[] for _ in items]
+        with _ProgressBar(len(items), use_tqdm) as bar, RequestStream(self, items) as stream:
+            for record in stream:
+                records[record.prompt_index].append(record)
+                bar.count(record.token_id >= 0, record.finished and record.sample_index == 0)
         return records
 
+    def _text_of(self, result: _deepinfer.Result, item: "_Item") -> GeneratedText:
+        first = self._one_text(result, item)
+        first.samples += [self._one_text(other, item) for other in result.other_samples]
+        return first
 
-def _text_of(outcome: _deepinfer.Outcome) -> GeneratedText:
-    return GeneratedText(
-        "" if outcome.error is not None else outcome.text,
-        error=outcome.error,
-        finish_reason=outcome.finish_reason,
-        token_ids=outcome.token_ids,
-        logprobs=outcome.logprobs,
-        prompt_token_ids=outcome.prompt_token_ids,
-    )
+    def _one_text(self, result: _deepinfer.Result, item: "_Item") -> GeneratedText:
+        error = error_of(result.error)
+        reason = self._recorder.reason(result.finish_reason, error, len(result.prompt_token_ids), bool(item.media),
+                                       item.params.so_args is not None)
+        return GeneratedText(
+            "" if error is not None else result.text,
+            error=error,
+            finish_reason=reason,
+            token_ids=result.token_ids,
+            logprobs=result.logprobs if item.params.logprobs else [],
+            top_logprobs=result.top_logprobs,
+            prompt_logprobs=result.prompt_logprobs,
+            prompt_token_ids=result.prompt_token_ids,
+            cached_tokens=result.usage.cached_tokens,
+        )
+
+
+class RequestStream:
+    """An iterator of RequestOutput over requests of one LLM."""
+
+    def __init__(self, llm: LLM, items: list["_Item"]) -> None:
+        self._llm = llm
+        self._ready: deque[RequestOutput] = deque()
+        self._open: dict[int, Record] = {}
+        self.request_ids: list[int] = []
+        with llm._lock:
+            for index, item in enumerate(items):
+                self._submit(index, item)
+
+    def __iter__(self) -> "RequestStream":
+        return self
+
+    def __next__(self) -> RequestOutput:
+        while True:
+            with self._llm._lock:
+                if self._ready:
+                    return self._ready.popleft()
+                if not self._open:
+                    raise StopIteration
+                for output in self._llm._session.step():
+                    owner = self._llm._streams.get(output.request_id)
+                    if owner is not None:
+                        owner._take(output)
+
+    def close(self) -> None:
+        """Aborts what has not ended. No record comes any more."""
+        with self._llm._lock:
+            self._ready.clear()
+            for number in self._open:
+                self._llm._streams.pop(number, None)
+                try:
+                    self._llm._session.abort(number)
+                except ValueError:
+                    pass  # the model is closed, and with it every request
+            self._open.clear()
+
+    def __del__(self) -> None:
+        # Without the lock: the collector may run inside any call.
+        for number in list(getattr(self, "_open", ())):
+            try:
+                self._llm._session.abort(number)
+            except ValueError:
+                return  # the model is closed
+
+    def __enter__(self) -> "RequestStream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _submit(self, index: int, item: "_Item") -> None:
+        request = item.request()
+        # The reference gives every record its log-probability, asked for or not.
+        sampling = request.sampling
+        sampling.logprobs = True
+        request.sampling = sampling
+        submitted = self._llm._session.submit(request)
+        record = Record(request_id=submitted.id, prompt_index=index, prompt_len=len(submitted.prompt_token_ids),
+                        has_images=bool(item.media), has_grammar=item.params.so_args is not None, queue_ms_before=0.0,
+                        open_samples=item.params.n, token_counts=[0] * item.params.n)
+        self.request_ids.append(submitted.id)
+        error = error_of(submitted.error)
+        if error is not None:
+            self._ready.append(self._llm._recorder.failed(record, error))
+            return
+        self._open[submitted.id] = record
+        self._llm._streams[submitted.id] = self
+
+    def _take(self, output: _deepinfer.Output) -> None:
+        record = self._open[output.request_id]
+        self._ready.extend(self._llm._recorder.records(record, output))
+        if record.open_samples == 0:
+            del self._open[output.request_id]
+            self._llm._streams.pop(output.request_id, None)
+
+
+class _Item:
+    """One prompt of a call."""
+
+    def __init__(self, value: Any, params: SamplingParams, media: Optional[dict]) -> None:
+        self.value = value
+        self.params = params
+        self.media = media
+
+    def request(self) -> _deepinfer.Request:
+        return make_request(self.value, self.params, images_of(self.media))
 
 
 def _per_prompt(name: str, value: Any, count: int, is_one: bool) -> list:
@@ -230,20 +250,7 @@ def _per_prompt(name: str, value: Any, count: int, is_one: bool) -> list:
     return values
 
 
-def _images_of(data: Optional[dict]) -> list[bytes]:
-    if not data:
-        return []
-    unknown = set(data) - {"image_bytes", "image_sizes"}
-    if unknown:
-        raise ValueError(f"multi_modal_data: unknown key {sorted(unknown)[0]!r}, expected image_bytes and image_sizes")
-    images = [bytes(image) for image in data.get("image_bytes") or []]
-    sizes = list(data.get("image_sizes") or [])
-    if sizes and len(sizes) != len(images):
-        raise ValueError(f"multi_modal_data: {len(sizes)} image_sizes for {len(images)} image_bytes, expected one for each")
-    return images
-
-
-def _make_requests(prompts: Any, sampling_params: Any, prompt_token_ids: Any, multi_modal_data: Any) -> list[_deepinfer.Request]:
+def _items_of(prompts: Any, sampling_params: Any, prompt_token_ids: Any, multi_modal_data: Any) -> list[_Item]:
     if (prompts is None) == (prompt_token_ids is None):
         raise ValueError("expected either prompts or prompt_token_ids")
     if prompts is not None:
@@ -252,28 +259,7 @@ def _make_requests(prompts: Any, sampling_params: Any, prompt_token_ids: Any, mu
         inputs = list(prompt_token_ids)
     params = _per_prompt("sampling_params", sampling_params, len(inputs), isinstance(sampling_params, SamplingParams))
     media = _per_prompt("multi_modal_data", multi_modal_data, len(inputs), isinstance(multi_modal_data, dict))
-    return [_make_request(value, param or SamplingParams(), _images_of(data)) for value, param, data in zip(inputs, params, media)]
-
-
-def _make_request(value: Any, params: SamplingParams, images: list[bytes]) -> _deepinfer.Request:
-    request = _deepinfer.Request()
-    if isinstance(value, str):
-        request.text = value
-    else:
-        # What no id can be is given on as -1, so that this prompt has the error and the others run.
-        request.token_ids = [int(i) if -1 <= int(i) < 1 << 31 else -1 for i in value]
-    request.images = images
-    request.temperature = params.temperature
-    request.top_p = params.top_p
-    request.top_k = params.top_k
-    request.seed = params.seq_seed
-    request.max_tokens = params.max_tokens
-    request.min_tokens = params.first_n_token_no_eos
-    request.ignore_eos = params.ignore_eos
-    request.stop_token_ids = params.stop_token_ids
-    request.golden_token_ids = params.golden_token_ids
-    request.stop = params.stop
-    return request
+    return [_Item(value, param or SamplingParams(), data) for value, param, data in zip(inputs, params, media)]
 
 
 class _ProgressBar:

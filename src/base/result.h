@@ -21,6 +21,8 @@ enum class ErrorCode {
     kInternal,         // a library failed in a way that has no better name
 };
 
+[[nodiscard]] std::string_view error_code_name(ErrorCode code);  // "invalid_argument", "not_found", ...
+
 // An error that tells the person what to do: what was wrong, the value, what was
 // expected. Lower case, no full stop.
 struct Error {

@@ -26,6 +26,10 @@ const std::vector<Case>& cases() {
         {"DEEPINFER_USE_NEXTN_DECODE", "3", [](const Options& o) { return o.engine.behaviour.drafts == 3; }},
         {"DEEPINFER_USE_NEXTN_DECODE", "0", [](const Options& o) { return o.engine.behaviour.drafts == 0; }},
         {"DEEPINFER_ENABLE_MTP_VARLEN", "0", [](const Options& o) { return !o.engine.behaviour.scheduled_verify; }},
+        {"DEEPINFER_DFLASH_CONFIDENCE_HEAD_TEMPERATURE", "1.5,2",
+         [](const Options& o) {
+             return o.engine.confidence_temperatures == std::vector<float>{1.5F, 2.0F};
+         }},
         {"DEEPINFER_SAMPLER_FORCE_TOPK", "40", [](const Options& o) { return o.top_k_max == 40; }},
         {"DEEPINFER_DECODE_TOKEN_BLACKLIST", "7,300",
          [](const Options& o) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 
 #include "session/environment.h"
@@ -124,7 +124,7 @@ const SettingRow kRows[] = {
      .target = &Settings::draft_schedule},
     {.rule = {.name = "confidence-temperature"},
      .value_name = "T",
-     .help = "calibration of draft confidences: one number, or one for each draft of a round: 1.1,1.2 (default 1)",
+     .help = "divides the logits of draft confidences: one number, or one a depth: 1.0,1.2 (default 1)",
      .target = &Settings::confidence_temperature},
     {.rule = {.name = "verify-mode", .choices = "exact|rejection"},
      .value_name = "V",
@@ -250,35 +250,33 @@ EngineOptions engine_options_of(const Settings& settings) {
     return engine;
 }
 
-Result<std::vector<int32_t>> parse_ids(std::string_view text) {
-    std::vector<int32_t> ids;
+// "1,2,3", in which every word is a number from 0.
+template <typename T>
+Result<std::vector<T>> parse_list(std::string_view name, std::string_view text, std::string_view expected) {
+    std::vector<T> values;
     while (!text.empty()) {
         const std::string_view word = text.substr(0, std::min(text.find(','), text.size()));
-        int32_t id = 0;
-        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-        if (error != std::errc() || end != word.data() + word.size() || id < 0) {
-            return fail(ErrorCode::kInvalidArgument, "banned-token-ids: \"{}\", expected token ids such as 1,2,3", word);
+        T value{};
+        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+        if (error != std::errc() || end != word.data() + word.size() || !(value >= T{}) ||
+            value > std::numeric_limits<T>::max()) {
+            return fail(ErrorCode::kInvalidArgument, "{}: \"{}\", expected {}", name, word, expected);
         }
-        ids.push_back(id);
+        values.push_back(value);
         text.remove_prefix(std::min(word.size() + 1, text.size()));
     }
-    return ids;
+    return values;
 }
 
-Result<std::vector<float>> parse_temperatures(std::string_view text) {
-    std::vector<float> temperatures;
-    while (!text.empty()) {
-        const std::string_view word = text.substr(0, std::min(text.find(','), text.size()));
-        float value = 0.0F;
-        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-        if (error != std::errc() || end != word.data() + word.size() || !(value >= 0.0F) || !std::isfinite(value)) {
-            return fail(ErrorCode::kInvalidArgument, "confidence-temperature: \"{}\", expected numbers >= 0 such as 1.1,1.2",
-                        word);
+Status apply_pairs(const SettingPairs& pairs, Settings& settings) {
+    for (const auto& [name, value] : pairs) {
+        const SettingRow* row = find_setting(name);
+        if (row == nullptr) {
+            return fail(ErrorCode::kInvalidArgument, "there is no option \"{}\"", name);
         }
-        temperatures.push_back(value);
-        text.remove_prefix(std::min(word.size() + 1, text.size()));
+        DI_TRY_STATUS(set_setting(*row, value, name, settings));
     }
-    return temperatures;
+    return {};
 }
 
 }  // namespace
@@ -301,9 +299,12 @@ Result<SessionOptions> session_options(const Settings& settings) {
     DI_TRY_STATUS(check_supported(settings));
     SessionOptions options;
     options.engine = engine_options_of(settings);
-    DI_TRY(options.engine.confidence_temperatures, parse_temperatures(settings.confidence_temperature.value_or("")));
     options.tokenizer_directory = settings.tokenizer.value_or("");
-    DI_TRY(options.banned_token_ids, parse_ids(settings.banned_token_ids.value_or("")));
+    DI_TRY(options.banned_token_ids,
+           parse_list<int32_t>("banned-token-ids", settings.banned_token_ids.value_or(""), "token ids such as 1,2,3"));
+    DI_TRY(options.engine.confidence_temperatures,
+           parse_list<float>("confidence-temperature", settings.confidence_temperature.value_or(""),
+                             "numbers from 0 such as 1.0,1.2"));
     options.top_k_max = to_int32(settings.top_k_max);
     options.log_interval_steps = settings.log_interval_steps.value_or(0);
     return options;
@@ -323,8 +324,9 @@ Status check_model_directory(const std::string& path) {
     return {};
 }
 
-Result<GivenSettings> given_settings(const std::vector<std::pair<std::string, std::string>>& pairs) {
+Result<GivenSettings> given_settings(const SettingPairs& pairs, const SettingPairs& defaults) {
     GivenSettings given;
+    DI_TRY_STATUS(apply_pairs(defaults, given.settings));
     for (const auto& [name, value] : deepinfer_environment()) {
         DI_TRY(const EnvironmentMeaning meaning, meaning_of(name, value));
         if (!meaning.warning.empty()) {
@@ -334,13 +336,7 @@ Result<GivenSettings> given_settings(const std::vector<std::pair<std::string, st
             DI_TRY_STATUS(set_setting(*meaning.setting, meaning.value, name, given.settings));
         }
     }
-    for (const auto& [name, value] : pairs) {
-        const SettingRow* row = find_setting(name);
-        if (row == nullptr) {
-            return fail(ErrorCode::kInvalidArgument, "there is no option \"{}\"", name);
-        }
-        DI_TRY_STATUS(set_setting(*row, value, name, given.settings));
-    }
+    DI_TRY_STATUS(apply_pairs(pairs, given.settings));
     return given;
 }
 

@@ -49,7 +49,7 @@ struct Settings {
     bool stop_preempted = false;
     std::optional<int64_t> drafts;
     std::string draft_schedule = "confidence";
-    std::optional<std::string> confidence_temperature;  // one number, or one for each draft of a round
+    std::optional<std::string> confidence_temperature;  // one number, or one a depth: "1.0,1.2"
     std::string verify_mode = "exact";
     std::string scheduling_policy = "fcfs";
     std::optional<int64_t> passed_max;
@@ -85,12 +85,13 @@ struct SettingRow {
 // A directory that can be a model; kNotFound, kInvalidFile or kUnsupported else.
 [[nodiscard]] Status check_model_directory(const std::string& path);
 
-// Settings from the environment of this process and from pairs of the caller, which win; for callers without flags and files. Warnings
-// are for a person: unknown variables, variables without effect.
+// Settings for callers without flags and files: from pairs of the caller, else from the environment of this process, else from
+// `defaults` of the caller. Warnings are for a person: unknown variables, variables without effect.
+using SettingPairs = std::vector<std::pair<std::string, std::string>>;
 struct GivenSettings {
     Settings settings;
     std::vector<std::string> warnings;
 };
-[[nodiscard]] Result<GivenSettings> given_settings(const std::vector<std::pair<std::string, std::string>>& pairs);
+[[nodiscard]] Result<GivenSettings> given_settings(const SettingPairs& pairs, const SettingPairs& defaults = {});
 
 }  // namespace di

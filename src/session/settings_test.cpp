@@ -74,10 +74,9 @@ TEST(Settings, ErrorsNameTheValueAndWhatWasExpected) {
     EXPECT_EQ(error_of("async", "maybe"), "async: \"maybe\", expected true or false");
     EXPECT_EQ(error_of("seed", "-1"), "seed: \"-1\", expected an integer from 0 to 18446744073709551615");
     EXPECT_EQ(error_of("banned-token-ids", "1,x"), "banned-token-ids: \"x\", expected token ids such as 1,2,3");
-    for (const char* wrong : {"-1", "nan", "inf", "1.0x"}) {
-        EXPECT_EQ(error_of("confidence-temperature", std::string("1.5,") + wrong),
-                  std::string("confidence-temperature: \"") + wrong + "\", expected numbers >= 0 such as 1.1,1.2");
-    }
+    EXPECT_EQ(error_of("banned-token-ids", "-1"), "banned-token-ids: \"-1\", expected token ids such as 1,2,3");
+    EXPECT_EQ(error_of("confidence-temperature", "1,inf"),
+              "confidence-temperature: \"inf\", expected numbers from 0 such as 1.0,1.2");
     EXPECT_EQ(error_of("scheduling-policy", "fcfs|priority").substr(0, 17), "scheduling-policy");
     EXPECT_NE(error_of("backend", "cuda").find("no cuda backend in this build"), std::string::npos);
     EXPECT_NE(error_of("gpu-memory", "1GiB").find("no cuda backend in this build"), std::string::npos);

@@ -1,0 +1,18 @@
+#include "base/result.h"
+
+namespace di {
+
+std::string_view error_code_name(ErrorCode code) {
+    switch (code) {
+        case ErrorCode::kInvalidArgument: return "invalid_argument";
+        case ErrorCode::kNotFound: return "not_found";
+        case ErrorCode::kInvalidFile: return "invalid_file";
+        case ErrorCode::kOutOfMemory: return "out_of_memory";
+        case ErrorCode::kUnsupported: return "unsupported";
+        case ErrorCode::kUnavailable: return "unavailable";
+        case ErrorCode::kInternal: return "internal";
+    }
+    return "internal";
+}
+
+}  // namespace di
