@@ -67,6 +67,11 @@ Result<TokenRequest> request_of_line(const std::string& line, PromptRequest defa
     if (prompt.sampling.n != 1) {
         return fail(ErrorCode::kInvalidArgument, "n: {}, expected 1", prompt.sampling.n);
     }
+    DI_TRY(const std::optional<GrammarSpec> grammar, prompt_grammar(prompt, *context.tokenizer));
+    if (grammar) {
+        return fail(ErrorCode::kInvalidArgument, "a {} for the answer, expected none: a load has no text",
+                    grammar_kind_name(grammar->kind));
+    }
     return build_token_request(std::move(prompt), context);
 }
 

@@ -102,6 +102,9 @@ def test_bench_throughput_takes_prompts_of_a_file_and_shares_their_prefixes(tmp_
     assert figures["cached_tokens"] == 2 * 256
     lines.write_text('{"prompt": "a", "stop": ["b"]}')
     assert "prompt 0: stop: 1 strings, expected none" in error_of(deepinfer("bench", "throughput", "--prompts", lines), 2)
+    lines.write_text('{"prompt": "a", "response_format": {"type": "json_object"}}')
+    refused = error_of(deepinfer("bench", "throughput", "--prompts", lines), 2)
+    assert "prompt 0: a " in refused and "for the answer, expected none" in refused
 
 
 def test_bench_says_which_request_failed(tmp_path):
