@@ -352,10 +352,6 @@ def test_switches_can_be_turned_off_by_flag_and_file(tmp_path):
     assert "option prefix-cache = true (flag)" in debug and f"option scheduling-policy = priority (file {config})" in debug
 
 
-NEEDS_ENGINE = pytest.mark.xfail(reason="the first-come engine neither bans tokens nor counts steps")
-
-
-@NEEDS_ENGINE
 def test_banned_ids_and_the_cap_of_top_k_hold_for_every_request():
     def ids(**environment):
         done = deepinfer("run", "Once upon a time", "--max-tokens", 12, "--temperature", 1, "--seed", 3, "--json", environment=environment)
@@ -369,7 +365,6 @@ def test_banned_ids_and_the_cap_of_top_k_hold_for_every_request():
     assert "99999" in error_of(deepinfer("run", "a", "--banned-token-ids", "5,99999"), 2)
 
 
-@NEEDS_ENGINE
 def test_statistics_are_logged_when_asked_for():
     done = deepinfer("run", "a", "--max-tokens", 8, "--log-interval-steps", 2, "--log-level", "info")
     assert done.returncode == 0 and b"engine: 2 steps" in done.stderr

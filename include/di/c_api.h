@@ -139,7 +139,15 @@ typedef struct di_request {
     di_text cache_salt; /* prefixes are shared only among requests of one salt */
     double deadline_ms; /* from now; 0: none */
     int32_t priority;   /* higher goes first */
-    int32_t reserved;
+
+    /* Structured output: what the answer must look like. */
+    int32_t bound_token_id;  /* when it comes before the trigger, the trigger follows at once; -1: none */
+    const char* schema_type; /* "json", "json_object", "regex", "ebnf", "choice", "structural_tag"; NULL: free text */
+    di_text schema;          /* a JSON schema, an expression, a grammar or a tag; none for json_object and choice */
+    const di_text* choices;  /* of "choice" */
+    size_t choice_count;
+    const int32_t* trigger_token_ids; /* the answer is free until these have come in a row; none: bound at once */
+    size_t trigger_token_id_count;
 } di_request;
 
 /* Sets every field to its default: an empty prompt, temperature 1, max_tokens 16. struct_size is sizeof(di_request) of the caller. */

@@ -59,6 +59,15 @@ class [[nodiscard]] Result {
     std::variant<T, Error> state_;
 };
 
+// Structured output, as in di_request: {.schema_type = "regex", .schema = "[0-9]+"}.
+struct Constraint {
+    std::string schema_type{};
+    std::string schema{};
+    std::vector<std::string> choices{};
+    std::vector<int32_t> trigger_token_ids{};
+    std::optional<int32_t> bound_token_id{};
+};
+
 // Fields as in di_request, where their meaning stands. One of text and token_ids is the prompt.
 struct Request {
     std::optional<std::string> text{};
@@ -90,6 +99,7 @@ struct Request {
     std::string cache_salt{};
     int32_t priority = 0;
     std::optional<double> deadline_ms{};
+    std::optional<Constraint> constraint{};
 };
 
 struct OutputToken {
@@ -206,6 +216,17 @@ class Engine {
         const std::vector<di_text> images = detail::texts_of(request.images);
         const std::vector<di_text> stop = detail::texts_of(request.stop);
         di_request raw = plain_fields(request);
+        std::vector<di_text> choices;
+        if (request.constraint) {
+            choices = detail::texts_of(request.constraint->choices);
+            raw.schema_type = request.constraint->schema_type.c_str();
+            raw.schema = detail::text_of(request.constraint->schema);
+            raw.choices = choices.data();
+            raw.choice_count = choices.size();
+            raw.trigger_token_ids = request.constraint->trigger_token_ids.data();
+            raw.trigger_token_id_count = request.constraint->trigger_token_ids.size();
+            raw.bound_token_id = request.constraint->bound_token_id.value_or(-1);
+        }
         raw.images = images.data();
         raw.image_count = images.size();
         raw.stop = stop.data();

@@ -102,6 +102,9 @@ class EngineArgs:
     first_token_ms_max: Optional[float] = None
     banned_token_ids: Union[str, list[int], None] = None
     top_k_max: Optional[int] = None
+    grammar_timeout_s: Optional[float] = None
+    grammar_cache_memory: Union[int, str, None] = None
+    grammar_threads: Optional[int] = None
     log_interval_steps: Optional[int] = None
     log_level: Optional[str] = None
 

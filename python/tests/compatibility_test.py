@@ -14,7 +14,6 @@ from deepinfer.finish_reasons import FinishReasons
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 MODEL = str(REPOSITORY / "models" / "v41-mini")
-NEEDS_ENGINE = pytest.mark.xfail(reason="the first-come engine knows neither n, top_logprobs, prompt_logprobs nor bans")
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +77,6 @@ def test_golden_tokens_give_the_output_and_their_own_logprobs(llm):
     assert part.token_ids[:3] == [*free.token_ids[:2], 300]
 
 
-@NEEDS_ENGINE
 def test_logprobs_agree_with_a_forced_run_of_every_choice(llm):
     one = llm.generate("Once upon a time", greedy(max_tokens=1, top_logprobs=5), use_tqdm=False)[0]
     (row,) = one.top_logprobs
@@ -89,7 +87,6 @@ def test_logprobs_agree_with_a_forced_run_of_every_choice(llm):
         assert forced.logprobs[0] == pytest.approx(logprob, abs=1e-6)
 
 
-@NEEDS_ENGINE
 def test_prompt_logprobs_are_those_of_a_forced_answer(llm):
     ids = [0, *llm.get_tokenizer().encode("Once upon a time")]
     scored = llm.generate(prompt_token_ids=[ids], sampling_params=greedy(max_tokens=1, prompt_logprobs=True), use_tqdm=False)[0]
@@ -98,7 +95,6 @@ def test_prompt_logprobs_are_those_of_a_forced_answer(llm):
     assert scored.prompt_logprobs == pytest.approx(forced.logprobs, abs=1e-5)
 
 
-@NEEDS_ENGINE
 def test_n_gives_as_many_answers(llm):
     results = llm.generate(["Once upon a time", "The cat"], SamplingParams(temperature=1.0, n=4, max_tokens=12, seq_seed=5), use_tqdm=False)
     assert len(results) == 2
@@ -112,7 +108,6 @@ def test_n_gives_as_many_answers(llm):
     assert [streamed[i] for i in range(4)] == [sample.token_ids for sample in results[0].samples]
 
 
-@NEEDS_ENGINE
 def test_parameters_of_every_server_change_the_draw(llm):
     plain = llm.generate("Once upon a time", greedy(), use_tqdm=False)[0]
     first = plain.token_ids[0]

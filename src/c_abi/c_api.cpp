@@ -181,6 +181,7 @@ void di_request_init(di_request* request, size_t struct_size) {
     known.n = defaults.n;
     known.repetition_penalty = defaults.repetition_penalty;
     known.max_tokens = defaults.max_tokens;
+    known.bound_token_id = -1;
     std::memset(static_cast<void*>(request), 0, struct_size);
     std::memcpy(static_cast<void*>(request), &known, std::min(struct_size, sizeof(di_request)));
     request->struct_size = struct_size;

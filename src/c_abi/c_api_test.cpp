@@ -298,6 +298,45 @@ TEST_F(CApi, TextBecomesIdsAndBack) {
     EXPECT_EQ(info.max_model_len, 256);
 }
 
+TEST_F(CApi, AnswersFollowAnExpression) {
+    di_request request = request_of("The year is", 12);
+    request.schema_type = "regex";
+    request.schema = {"[0-9]{4}", 8};
+    uint64_t id = 0;
+    ASSERT_EQ(di_engine_add(engine, &request, &id), DI_OK) << di_last_error();
+    const auto answers = drain(engine);
+    const Answer& answer = answers.at(id);
+    EXPECT_EQ(answer.error, DI_OK) << answer.error_text;
+    EXPECT_EQ(answer.text.size(), 4U) << answer.text;
+    EXPECT_EQ(answer.text.find_first_not_of("0123456789"), std::string::npos) << answer.text;
+    EXPECT_EQ(answer.finish, DI_FINISH_STOP);
+    request.schema_type = "xml";
+    EXPECT_EQ(di_engine_add(engine, &request, &id), DI_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(di_last_error()).find("xml"), std::string::npos);
+    request.schema_type = nullptr;
+    EXPECT_EQ(di_engine_add(engine, &request, &id), DI_INVALID_ARGUMENT);
+}
+
+TEST_F(CApi, SamplesOfOnePromptEndOnceEach) {
+    di_request request = request_of("Once upon a time", 6);
+    request.temperature = 1.0;
+    request.seed = 4;
+    request.has_seed = 1;
+    request.n = 3;
+    uint64_t id = 0;
+    ASSERT_EQ(di_engine_add(engine, &request, &id), DI_OK) << di_last_error();
+    std::map<int32_t, int> ends;
+    while (di_engine_has_unfinished(engine) != 0) {
+        di_outputs* outputs = nullptr;
+        ASSERT_EQ(di_engine_step(engine, &outputs), DI_OK);
+        for (size_t i = 0; i < di_outputs_count(outputs); ++i) {
+            ends[di_outputs_get(outputs, i)->sample_index] += di_outputs_get(outputs, i)->finish != DI_FINISH_NONE ? 1 : 0;
+        }
+        di_outputs_free(outputs);
+    }
+    EXPECT_EQ(ends, (std::map<int32_t, int>{{0, 1}, {1, 1}, {2, 1}}));
+}
+
 TEST_F(CApi, LogprobsAreNumbersWhereAskedForAndNaNElsewhere) {
     uint64_t id = 0;
     di_request request = request_of("Once", 1);

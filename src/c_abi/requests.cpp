@@ -82,6 +82,25 @@ Result<SamplingParams> sampling_of(const di_request& request) {
     return sampling;
 }
 
+Result<std::optional<GrammarSpec>> grammar_of(const di_request& request) {
+    if (request.schema_type == nullptr) {
+        if (request.schema.data != nullptr || request.choice_count > 0 || request.trigger_token_id_count > 0) {
+            return fail(ErrorCode::kInvalidArgument,
+                        "schema, choices or trigger_token_ids without schema_type, expected a schema_type with them");
+        }
+        return std::optional<GrammarSpec>();
+    }
+    GrammarSpec grammar;
+    DI_TRY(grammar.kind, parse_grammar_kind(request.schema_type));
+    grammar.text = string_of(request.schema);
+    DI_TRY(grammar.choices, strings_of(request.choices, request.choice_count, "choices"));
+    DI_TRY(grammar.trigger_token_ids, ids_of(request.trigger_token_ids, request.trigger_token_id_count, "trigger_token_ids"));
+    if (request.bound_token_id >= 0) {
+        grammar.bound_token_id = request.bound_token_id;
+    }
+    return std::optional<GrammarSpec>(std::move(grammar));
+}
+
 di_text view_of(const std::string& text) { return {.data = text.c_str(), .size = text.size()}; }
 
 di_finish finish_of(FinishReason reason) {
@@ -154,6 +173,7 @@ Result<PromptRequest> prompt_of(const di_request& request) {
     DI_TRY(prompt.images, strings_of(known.images, known.image_count, "images"));
     DI_TRY(prompt.sampling, sampling_of(known));
     DI_TRY(prompt.stop, strings_of(known.stop, known.stop_count, "stop"));
+    DI_TRY(prompt.grammar, grammar_of(known));
     prompt.user = string_of(known.user);
     prompt.cache_salt = string_of(known.cache_salt);
     prompt.priority = known.priority;

@@ -57,11 +57,10 @@ constexpr EnvironmentRow kRows[] = {
     {"DEEPINFER_PREFILL_STORE_EXTRA_STATE", "0", kNone, "", "the prefix cache keeps the states that it needs"},
     {"DEEPINFER_PREFILL_STORE_EXTRA_SIZE", "128", kNone, "", "the prefix cache keeps the states that it needs"},
     {"DEEPINFER_XGRAMMAR_DEBUG", "0", kNone, "", "structured output has no debug mode; log-level debug shows its errors"},
-    {"DEEPINFER_XGRAMMAR_TIMEOUT", "5", kNone, "", "the time-out of structured output is fixed in this version"},
-    {"DEEPINFER_XGRAMMAR_DISABLE_CACHE", "0", kNone, "", "the cache of structured output is always on"},
-    {"DEEPINFER_XGRAMMAR_CACHE_LIMIT_BYTES", "1 GiB", kNone, "",
-     "the cache limit of structured output is fixed in this version"},
-    {"DEEPINFER_SO_BUILDER_CPUS", "2", kNone, "", "the threads of structured output are fixed in this version"},
+    {"DEEPINFER_XGRAMMAR_TIMEOUT", "5", kSets, "grammar-timeout-s"},
+    {"DEEPINFER_XGRAMMAR_DISABLE_CACHE", "0", kSets, "grammar-cache-memory", "1 keeps nothing", "1>0|0>"},
+    {"DEEPINFER_XGRAMMAR_CACHE_LIMIT_BYTES", "1 GiB", kSets, "grammar-cache-memory"},
+    {"DEEPINFER_SO_BUILDER_CPUS", "4", kSets, "grammar-threads"},
     {"DEEPINFER_PREFILL_ATTEMPT_INTERVAL", "70", kNone, "", kMixed},
     {"DEEPINFER_PREFILL_ANY_ATTEMPT_INTERVAL", "100", kNone, "", kMixed},
     {"DEEPINFER_ZERO_OVERHEAD_SCHEDULING", "1", kSets, "async"},
@@ -148,8 +147,10 @@ Result<EnvironmentMeaning> meaning_of(std::string_view name, const std::string& 
     if (row->setting == "backend" && value == "ascend") {
         return fail(ErrorCode::kUnsupported, "{}: \"ascend\" is not supported, expected auto, cpu or ref", name);
     }
-    meaning.setting = find_setting(row->setting);
     meaning.value = translated(row->values, value);
+    if (!meaning.value.empty()) {  // else it says what holds anyway
+        meaning.setting = find_setting(row->setting);
+    }
     return meaning;
 }
 

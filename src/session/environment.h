@@ -25,7 +25,8 @@ struct EnvironmentRow {
     EnvironmentEffect effect = EnvironmentEffect::kSets;
     std::string_view setting = {};  // with kSets
     std::string_view note = {};     // else; also what is to be known of the value
-    // Values that are written otherwise here, "nvidia>cuda|1>true"; what is not named stays as it is.
+    // Values that are written otherwise here, "nvidia>cuda|0>"; what is not named stays as it is, what becomes
+    // nothing is the default.
     std::string_view values = {};
 };
 

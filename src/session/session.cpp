@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "text/token_classes.h"
 
@@ -60,6 +61,8 @@ std::vector<PromptOutput> Session::step() { return parked_.empty() ? step_engine
 std::vector<PromptOutput> Session::step_engine() {
     apply_aborts();
     std::vector<PromptOutput> outputs = outputs_of(loaded_->engine->step());
+    // Else we would ask for ever.
+    DI_CHECK(running_.empty() || loaded_->engine->has_unfinished(), "every sample has a last record");
     if (options_.log_interval_steps > 0 && ++steps_ % options_.log_interval_steps == 0) {
         log_statistics();
     }

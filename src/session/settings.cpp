@@ -158,6 +158,18 @@ const SettingRow kRows[] = {
      .value_name = "K",
      .help = "no request draws among more likeliest tokens; 0: no cap",
      .target = &Settings::top_k_max},
+    {.rule = {.name = "grammar-timeout-s", .highest = 1e6},
+     .value_name = "S",
+     .help = "longest compilation of a schema or grammar (default 5)",
+     .target = &Settings::grammar_timeout_s},
+    {.rule = {.name = "grammar-cache-memory", .highest = kBytesMax, .is_bytes = true},
+     .value_name = "BYTES",
+     .help = "compiled grammars kept for the next request (default 1GiB); 0: none",
+     .target = &Settings::grammar_cache_memory},
+    {.rule = {.name = "grammar-threads", .lowest = 1, .highest = 64},
+     .value_name = "N",
+     .help = "threads that compile grammars (default 4, or the machine's cores where they are fewer)",
+     .target = &Settings::grammar_threads},
     {.rule = {.name = "log-interval-steps"},
      .value_name = "N",
      .help = "log a line of statistics every N steps; 0: never (default)",
@@ -306,6 +318,11 @@ Result<SessionOptions> session_options(const Settings& settings) {
            parse_list<float>("confidence-temperature", settings.confidence_temperature.value_or(""),
                              "numbers from 0 such as 1.0,1.2"));
     options.top_k_max = to_int32(settings.top_k_max);
+    if (settings.grammar_timeout_s) {
+        options.grammar.timeout_ms = static_cast<int64_t>(*settings.grammar_timeout_s * 1000.0);
+    }
+    options.grammar.cache_bytes = settings.grammar_cache_memory.value_or(options.grammar.cache_bytes);
+    options.grammar.thread_count = to_int32(settings.grammar_threads, options.grammar.thread_count);
     options.log_interval_steps = settings.log_interval_steps.value_or(0);
     return options;
 }

@@ -61,6 +61,11 @@ struct Settings {
     std::optional<std::string> banned_token_ids;
     std::optional<int64_t> top_k_max;
 
+    // Structured output.
+    std::optional<double> grammar_timeout_s;
+    std::optional<int64_t> grammar_cache_memory;
+    std::optional<int64_t> grammar_threads;
+
     std::optional<int64_t> log_interval_steps;
     std::string log_level = "info";
 };
