@@ -1,5 +1,7 @@
 #include "python/native_session.h"
 
+#include <nanobind/nanobind.h>
+
 #include "base/log.h"
 
 namespace nb = nanobind;

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <nanobind/nanobind.h>
-
 #include <cstdint>
 #include <exception>
 #include <functional>
