@@ -78,6 +78,10 @@ const SettingRow kRows[] = {
      .value_name = "BYTES",
      .help = "cache blocks: 512MiB, 2GB",
      .target = &Settings::kv_memory},
+    {.rule = {.name = "snapshot-memory", .highest = kBytesMax, .is_bytes = true},
+     .value_name = "BYTES",
+     .help = "states at the ends of cached prefixes; 0: no prefix cache (default: a share of the memory)",
+     .target = &Settings::snapshot_memory},
     {.rule = {.name = "weights-memory", .lowest = 1, .highest = kBytesMax, .is_bytes = true},
      .value_name = "BYTES",
      .help = "most memory for resident weights",
@@ -138,6 +142,10 @@ const SettingRow kRows[] = {
      .value_name = "N",
      .help = "later requests that may overtake one that does not fit yet (default 64)",
      .target = &Settings::passed_max},
+    {.rule = {.name = "step-stretch-max", .highest = 1e9},
+     .value_name = "X",
+     .help = "rows of prompts beside running answers, so that a step takes at most X times as long (default: no limit)",
+     .target = &Settings::step_stretch_max},
     {.rule = {.name = "step-ms-max", .highest = 1e9},
      .value_name = "MS",
      .help = "cut prompt chunks so that a step takes no longer (default: no limit)",
@@ -236,6 +244,7 @@ EngineBehaviour behaviour_of(const Settings& settings) {
     behaviour.policy = policy_of(settings.scheduling_policy);
     behaviour.passed_max = to_int32(settings.passed_max, behaviour.passed_max);
     behaviour.step_ms_max = settings.step_ms_max.value_or(behaviour.step_ms_max);
+    behaviour.step_stretch_max = settings.step_stretch_max.value_or(behaviour.step_stretch_max);
     behaviour.queue_max = to_int32(settings.queue_max, behaviour.queue_max);
     behaviour.first_token_ms_max = settings.first_token_ms_max.value_or(behaviour.first_token_ms_max);
     return behaviour;
@@ -256,6 +265,7 @@ EngineOptions engine_options_of(const Settings& settings) {
     engine.max_num_seqs = to_int32(settings.max_num_seqs);
     engine.max_num_batched_tokens = to_int32(settings.max_num_batched_tokens);
     engine.kv_memory_bytes = settings.kv_memory.value_or(0);
+    engine.snapshot_memory_bytes = settings.snapshot_memory.value_or(engine.snapshot_memory_bytes);
     engine.weights_memory_bytes = settings.weights_memory.value_or(0);
     engine.seed = settings.seed.value_or(0);
     engine.behaviour = behaviour_of(settings);

@@ -37,6 +37,7 @@ struct Settings {
     std::optional<int64_t> max_num_seqs;
     std::optional<int64_t> max_num_batched_tokens;
     std::optional<int64_t> kv_memory;
+    std::optional<int64_t> snapshot_memory;
     std::optional<int64_t> weights_memory;
     std::optional<int64_t> gpu_memory;
 
@@ -54,6 +55,7 @@ struct Settings {
     std::string scheduling_policy = "fcfs";
     std::optional<int64_t> passed_max;
     std::optional<double> step_ms_max;
+    std::optional<double> step_stretch_max;
     std::optional<int64_t> queue_max;
     std::optional<double> first_token_ms_max;
 

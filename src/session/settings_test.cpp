@@ -39,6 +39,7 @@ TEST(Settings, DefaultsAreThoseOfTheEngine) {
     EXPECT_EQ(given.policy, expected.policy);
     EXPECT_EQ(given.passed_max, expected.passed_max);
     EXPECT_EQ(given.step_ms_max, expected.step_ms_max);
+    EXPECT_EQ(given.step_stretch_max, expected.step_stretch_max);
     EXPECT_EQ(given.queue_max, expected.queue_max);
     EXPECT_EQ(given.first_token_ms_max, expected.first_token_ms_max);
 }
@@ -56,12 +57,13 @@ TEST(Settings, SwitchesReachTheEngine) {
 
 TEST(Settings, NumbersReachTheEngine) {
     Settings settings;
-    for (const char* name : {"passed-max", "step-ms-max", "queue-max", "first-token-ms-max"}) {
+    for (const char* name : {"passed-max", "step-ms-max", "step-stretch-max", "queue-max", "first-token-ms-max"}) {
         ASSERT_TRUE(set_setting(*find_setting(name), "12", name, settings).has_value());
     }
     const EngineBehaviour behaviour = session_options(settings).value().engine.behaviour;
     EXPECT_EQ(behaviour.passed_max, 12);
     EXPECT_EQ(behaviour.step_ms_max, 12.0);
+    EXPECT_EQ(behaviour.step_stretch_max, 12.0);
     EXPECT_EQ(behaviour.queue_max, 12);
     EXPECT_EQ(behaviour.first_token_ms_max, 12.0);
 }
