@@ -125,6 +125,10 @@ void StepRunner::draw_sequence(StepRows& rows, std::span<const float> logits) {
         const std::span<const int32_t> prompt(sequence.tokens.data(), static_cast<size_t>(sequence.prompt_length));
         sequence.history.emplace(sequence.sampling, prompt, static_cast<int64_t>(vocab_));
     }
+    std::span<const DraftDistribution> distributions(sequence.draft_distributions);
+    if (mode_ == VerifyMode::kRejection) {
+        distributions = distributions.first(rows.drafts.size());  // of those that this step verifies
+    }
     rows.verified = verify(sampler_, mode_,
                            {.params = &sequence.sampling,
                             .seed = sequence.seed,
@@ -135,7 +139,7 @@ void StepRunner::draw_sequence(StepRows& rows, std::span<const float> logits) {
                             .history = &*sequence.history,
                             .logits = logits,
                             .drafts = rows.drafts,
-                            .draft_distributions = sequence.draft_distributions,
+                            .draft_distributions = distributions,
                             .masks = rows.masks,
                             .has_mask = rows.has_mask});
     VerifyResult& result = rows.verified;
