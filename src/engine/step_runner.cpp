@@ -98,20 +98,15 @@ void StepRunner::draw(StepWork& work) {
         }
         const auto draws = static_cast<int32_t>(rows.drafts.size()) + 1;
         const std::span<float> logits = logits_of(rows.first_logit_row + rows.logit_row_count - draws, draws);
-        draw_sequence(rows, logits);
+        rows.verified = draw_sequence(*rows.sequence, rows, logits);
         for (DrawnTokens& sample : rows.samples) {
-            StepRows alone;
-            alone.sequence = sample.sequence;
-            alone.masks = rows.masks;
-            alone.has_mask = rows.has_mask;
-            draw_sequence(alone, logits);
-            sample.verified = std::move(alone.verified);
+            sample.verified = draw_sequence(*sample.sequence, rows, logits);
         }
     }
 }
 
-void StepRunner::draw_sequence(StepRows& rows, std::span<const float> logits) {
-    Sequence& sequence = *rows.sequence;
+// Tokens of `sequence`, whose rows these are or whose prompt they end.
+VerifyResult StepRunner::draw_sequence(Sequence& sequence, const StepRows& rows, std::span<const float> logits) {
     std::vector<float> broken;
     const int32_t nan_at = sequence.fault.nan_logits_at;
     const int32_t nan_row = nan_at < 0 ? -1 : nan_at - sequence.output_length();
@@ -129,20 +124,19 @@ void StepRunner::draw_sequence(StepRows& rows, std::span<const float> logits) {
     if (mode_ == VerifyMode::kRejection) {
         distributions = distributions.first(rows.drafts.size());  // of those that this step verifies
     }
-    rows.verified = verify(sampler_, mode_,
-                           {.params = &sequence.sampling,
-                            .seed = sequence.seed,
-                            .end_token_ids = sequence.end_token_ids,
-                            .prompt_length = sequence.prompt_length,
-                            .output_length = sequence.output_length(),
-                            .length_max = sequence.length_max,
-                            .history = &*sequence.history,
-                            .logits = logits,
-                            .drafts = rows.drafts,
-                            .draft_distributions = distributions,
-                            .masks = rows.masks,
-                            .has_mask = rows.has_mask});
-    VerifyResult& result = rows.verified;
+    VerifyResult result = verify(sampler_, mode_,
+                                 {.params = &sequence.sampling,
+                                  .seed = sequence.seed,
+                                  .end_token_ids = sequence.end_token_ids,
+                                  .prompt_length = sequence.prompt_length,
+                                  .output_length = sequence.output_length(),
+                                  .length_max = sequence.length_max,
+                                  .history = &*sequence.history,
+                                  .logits = logits,
+                                  .drafts = rows.drafts,
+                                  .draft_distributions = distributions,
+                                  .masks = rows.masks,
+                                  .has_mask = rows.has_mask});
     const int32_t error_at = sequence.fault.engine_error_at - sequence.output_length();
     if (sequence.fault.engine_error_at >= 0 && error_at >= 0 && error_at < static_cast<int32_t>(result.tokens.size())) {
         result.error = Error{ErrorCode::kInternal, "injected fault: engine_error_at"};
@@ -155,6 +149,7 @@ void StepRunner::draw_sequence(StepRows& rows, std::span<const float> logits) {
                                   result.tokens[i], sequence.output_length() + static_cast<int32_t>(i))};
         }
     }
+    return result;
 }
 
 // Logits of row p are about token p + 1. A prompt that is computed again is not asked again.

@@ -43,7 +43,7 @@ class StepRunner {
     void encode_images(StepWork& work);
     void forward(StepWork& work);
     void draw(StepWork& work);
-    void draw_sequence(StepRows& rows, std::span<const float> logits);
+    [[nodiscard]] VerifyResult draw_sequence(Sequence& sequence, const StepRows& rows, std::span<const float> logits);
     void take_prompt_logprobs(StepRows& rows);
     void draft(StepWork& work);
     void draw_drafts(int32_t depth, const Model::DraftStep& step);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -51,7 +50,7 @@ struct StepDurations {
 
 // One step as the device sees it, and its results. Filled by the engine, run by StepRunner; in between nobody else touches it.
 struct StepWork {
-    std::vector<StepRows> rows;  // the first row_set_count are in use
+    std::vector<StepRows> rows;  // the first `used` are in use
     size_t used = 0;
     CacheCopies copies;
     Batch batch;

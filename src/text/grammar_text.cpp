@@ -75,7 +75,7 @@ std::string times(const GrammarNode& node) {
     return fmt::format("{{{},{}}}", node.least, node.most);
 }
 
-// The dialect of `Regex(...)`: \uXXXX as above, what is beyond stands for itself.
+// The dialect of `Regex(...)`: escaped as above, what is beyond stands for itself.
 std::string pattern_character(char32_t character) {
     if (character <= 0xFFFF) {
         return escaped(character);
