@@ -1,5 +1,6 @@
 // Requests on their way in and out: checks, samples, aborts, deadlines, last records.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/check.h"
@@ -9,6 +10,18 @@
 #include "engine/request_check.h"
 
 namespace di {
+
+namespace {
+
+// Pixels and the grid that they lie in: the same values in another grid are another image.
+Hash128 content_of(const RequestImage& image) {
+    const Hash128 patches = hash_bytes(std::as_bytes(std::span(image.patches)));
+    const std::array<uint64_t, 4> all{patches.low, patches.high, static_cast<uint64_t>(image.grid_height),
+                                      static_cast<uint64_t>(image.grid_width)};
+    return hash_bytes(std::as_bytes(std::span(all)));
+}
+
+}  // namespace
 
 void ContinuousEngine::add_request(TokenRequest request) {
     if (requests_.contains(request.id)) {
@@ -85,9 +98,8 @@ void ContinuousEngine::add_images(TokenRequest& request, Request& made) {
     for (RequestImage& image : request.images) {
         const int64_t tokens = model_.image_token_count(image.grid_height, image.grid_width);
         const auto shared = std::make_shared<const RequestImage>(std::move(image));
-        const PrefixImage shown{.first_token = shared->first_token,
-                                .token_count = static_cast<int32_t>(tokens),
-                                .content = hash_bytes(std::as_bytes(std::span(shared->patches)))};
+        const PrefixImage shown{
+            .first_token = shared->first_token, .token_count = static_cast<int32_t>(tokens), .content = content_of(*shared)};
         for (const auto& sequence : made.sequences) {
             sequence->images.push_back({.input = shared, .token_count = static_cast<int32_t>(tokens), .embeddings = {}});
             sequence->key_images.push_back(shown);

@@ -108,6 +108,11 @@ TEST(ConversationCache, ImagesAreTakenForWhatTheyShow) {
     const Answer second = harness.run({other}).at(2);
     EXPECT_EQ(second.usage.cached_tokens, 4);  // the block in front of the image
     EXPECT_TRUE(second == expected_answer(other, kRoomy.max_model_len));
+    TokenRequest turned = request;  // the same values and as many tokens, but 1 x 4 patches
+    turned.id = 4;
+    turned.images[0].grid_height = 1;
+    turned.images[0].grid_width = 4;
+    EXPECT_EQ(harness.run({turned}).at(4).usage.cached_tokens, 4);
     request.id = 3;
     request.sampling.seed = 78;
     const Answer again = harness.run({request}).at(3);
