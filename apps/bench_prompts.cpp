@@ -34,9 +34,9 @@ RequestShape shape_of(const Options& options, const SessionOptions& session) {
     shape.output_length = options.output_len.value_or(kDefaultOutputLength);
     shape.spread = options.length_spread.value_or(kDefaultLengthSpread);
     shape.seed = options.seed.value_or(0);
-    shape.top_k_max = session.top_k_max;
+    shape.top_k_max = session.preparer.top_k_max;
     shape.sampling.temperature = options.temperature.value_or(0.0);
-    shape.sampling.banned_token_ids = session.banned_token_ids;
+    shape.sampling.banned_token_ids = session.preparer.banned_token_ids;
     // Answers of a fixed length: how much is measured does not depend on what the model says.
     shape.sampling.ignore_eos = true;
     return shape;

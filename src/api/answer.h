@@ -24,12 +24,12 @@ struct LogprobEntry {
 };
 
 enum class AnswerEnd : uint8_t {
-    kStop,           // the model ended it
-    kStopString,     // `stop_text`
-    kStopToken,      // `stop_token_id`, one of the request's own
-    kToolCalls,      // ended, and it holds calls
-    kLength,         // the output limit
-    kContextFull,    // the model's context
+    kStop,         // the model ended it
+    kStopString,   // `stop_text`
+    kStopToken,    // `stop_token_id`, one of the request's own
+    kToolCalls,    // ended, and it holds calls
+    kLength,       // the output limit
+    kContextFull,  // the model's context
     kContentFilter,
 };
 
@@ -53,8 +53,8 @@ struct AnswerDelta {
 };
 
 struct AnswerUsage {
-    int64_t prompt_tokens = 0;  // with expanded images; counted once whatever the number of choices
-    int64_t cached_tokens = 0;  // of the prompt
+    int64_t prompt_tokens = 0;      // with expanded images; counted once whatever the number of choices
+    int64_t cached_tokens = 0;      // of the prompt
     int64_t completion_tokens = 0;  // all sampled ones, ends and markers included; summed over choices
     int64_t reasoning_tokens = 0;   // before </think>
     bool has_think_end = false;     // Messages counts the delimiter
@@ -81,9 +81,9 @@ struct AnswerHead {
     int64_t created_s = 0;
     std::string fingerprint;  // of model and build
     int32_t choice_count = 1;
-    bool is_thinking = false;          // a reasoning part is to be expected
-    int64_t prompt_tokens = 0;         // for Messages' first event
-    int64_t cached_tokens = 0;         // likewise, as far as known then
+    bool is_thinking = false;   // a reasoning part is to be expected
+    int64_t prompt_tokens = 0;  // for Messages' first event
+    int64_t cached_tokens = 0;  // likewise, as far as known then
     // Completions with echo: the text of each choice's prompt, and its tokens where logprobs are asked for.
     std::vector<std::string> echo_texts{};
     std::vector<std::vector<PromptLogprob>> prompt_logprobs{};

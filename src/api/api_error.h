@@ -32,9 +32,9 @@ enum class ApiErrorKind : uint8_t {
 
 struct ApiError {
     ApiErrorKind kind = ApiErrorKind::kInternal;
-    std::string message;                   // for the person; valid UTF-8
-    std::string parameter{};               // path of the field; "" where the whole request is at fault
-    std::optional<int> retry_after_s{};    // header Retry-After
+    std::string message;                 // for the person; valid UTF-8
+    std::string parameter{};             // path of the field; "" where the whole request is at fault
+    std::optional<int> retry_after_s{};  // header Retry-After
 };
 
 // A fault of parsing, rendering or the engine as the client sees it: the field becomes `parameter`.

@@ -69,15 +69,15 @@ struct HttpHandler {
 
 struct HttpServerOptions {
     std::string host = "127.0.0.1";
-    uint16_t port = 0;  // 0: the kernel's choice
+    uint16_t port = 0;                           // 0: the kernel's choice
     int64_t body_bytes_max = int64_t{64} << 20;  // decoded
     int64_t header_bytes_max = int64_t{64} << 10;
     int64_t connections_max = 8192;
     double header_timeout_s = 10.0;  // for a complete head
     double body_timeout_s = 60.0;
-    double idle_timeout_s = 75.0;             // between requests
+    double idle_timeout_s = 75.0;                 // between requests
     int64_t unsent_bytes_max = int64_t{8} << 20;  // of a client that does not read: it is gone then
-    std::string tls_certificate_file{};       // PEM; both or none
+    std::string tls_certificate_file{};           // PEM; both or none
     std::string tls_key_file{};
 };
 

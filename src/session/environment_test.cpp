@@ -30,14 +30,15 @@ const std::vector<Case>& cases() {
          [](const Options& o) {
              return o.engine.confidence_temperatures == std::vector<float>{1.5F, 2.0F};
          }},
-        {"DEEPINFER_XGRAMMAR_TIMEOUT", "2.5", [](const Options& o) { return o.grammar.timeout_ms == 2500; }},
-        {"DEEPINFER_XGRAMMAR_DISABLE_CACHE", "1", [](const Options& o) { return o.grammar.cache_bytes == 0; }},
-        {"DEEPINFER_XGRAMMAR_CACHE_LIMIT_BYTES", "1048576", [](const Options& o) { return o.grammar.cache_bytes == 1 << 20; }},
-        {"DEEPINFER_SO_BUILDER_CPUS", "3", [](const Options& o) { return o.grammar.thread_count == 3; }},
-        {"DEEPINFER_SAMPLER_FORCE_TOPK", "40", [](const Options& o) { return o.top_k_max == 40; }},
+        {"DEEPINFER_XGRAMMAR_TIMEOUT", "2.5", [](const Options& o) { return o.preparer.grammar.timeout_ms == 2500; }},
+        {"DEEPINFER_XGRAMMAR_DISABLE_CACHE", "1", [](const Options& o) { return o.preparer.grammar.cache_bytes == 0; }},
+        {"DEEPINFER_XGRAMMAR_CACHE_LIMIT_BYTES", "1048576",
+         [](const Options& o) { return o.preparer.grammar.cache_bytes == 1 << 20; }},
+        {"DEEPINFER_SO_BUILDER_CPUS", "3", [](const Options& o) { return o.preparer.grammar.thread_count == 3; }},
+        {"DEEPINFER_SAMPLER_FORCE_TOPK", "40", [](const Options& o) { return o.preparer.top_k_max == 40; }},
         {"DEEPINFER_DECODE_TOKEN_BLACKLIST", "7,300",
          [](const Options& o) {
-             return o.banned_token_ids == std::vector<int32_t>{7, 300};
+             return o.preparer.banned_token_ids == std::vector<int32_t>{7, 300};
          }},
         {"DEEPINFER_DFLASH_CONFIDENCE_HEAD_TEMPERATURE", "1.5,2",
          [](const Options& o) {

@@ -11,7 +11,10 @@ namespace di {
 
 Session::Session(const SessionOptions& options, std::unique_ptr<Tokenizer> tokenizer, std::unique_ptr<LoadedEngine> loaded,
                  GenerationConfig generation)
-    : options_(options), tokenizer_(std::move(tokenizer)), loaded_(std::move(loaded)), generation_(std::move(generation)) {}
+    : options_(options),
+      tokenizer_(std::move(tokenizer)),
+      loaded_(std::move(loaded)),
+      preparer_(std::make_unique<Preparer>(options.preparer, loaded_->config, *tokenizer_, std::move(generation))) {}
 
 Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
     const std::string& model = options.engine.model_directory;
@@ -24,7 +27,7 @@ Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
         return fail(ErrorCode::kInvalidFile, "the tokenizer has ids up to {}, expected at most the model's vocab_size {}",
                     kept->vocabulary_size() - 1, loaded->config.vocab_size);
     }
-    for (const int32_t id : options.banned_token_ids) {
+    for (const int32_t id : options.preparer.banned_token_ids) {
         if (id >= loaded->config.vocab_size) {
             return fail(ErrorCode::kInvalidArgument, "banned-token-ids: {}, expected ids from 0 to {}", id,
                         loaded->config.vocab_size - 1);
@@ -37,11 +40,7 @@ Result<SubmittedPrompt> Session::submit(PromptRequest prompt) { return submit_as
 
 Result<SubmittedPrompt> Session::submit_as(uint64_t id, PromptRequest prompt) {
     const std::vector<std::string> stops = prompt.stop;
-    DI_TRY(const std::optional<GrammarSpec> grammar, prompt_grammar(prompt, *tokenizer_));
-    DI_TRY(TokenRequest request, build_token_request(std::move(prompt), {.config = &config(), .tokenizer = tokenizer_.get()}));
-    add_end_tokens(request.sampling);
-    apply_options(request.sampling);
-    DI_TRY_STATUS(add_mask(grammar, request));
+    DI_TRY(TokenRequest request, preparer_->prepare(std::move(prompt)));
     request.id = id;
     SubmittedPrompt submitted{.id = id, .prompt_token_ids = request.prompt_token_ids};
     Running running;
@@ -192,47 +191,6 @@ void Session::drop(uint64_t id) {
     }
     found->second.open_count = 0;
     loaded_->engine->abort_request(id);
-}
-
-void Session::add_end_tokens(SamplingParams& sampling) const {
-    if (sampling.ignore_eos) {
-        return;
-    }
-    for (const int32_t id : generation_.eos_token_ids) {
-        if (id != config().eos_token_id && id < config().vocab_size) {
-            sampling.stop_token_ids.push_back(id);
-        }
-    }
-}
-
-Status Session::add_mask(const std::optional<GrammarSpec>& grammar, TokenRequest& request) {
-    if (!grammar) {
-        return {};
-    }
-    if (grammar_compiler_ == nullptr) {
-        std::vector<int32_t> end_tokens = generation_.eos_token_ids;
-        end_tokens.push_back(config().eos_token_id);
-        grammar_compiler_ =
-            std::make_unique<GrammarCompiler>(*tokenizer_, config().vocab_size, std::move(end_tokens), options_.grammar);
-    }
-    DI_TRY(request.mask, grammar_compiler_->submit(*grammar));
-    return {};
-}
-
-void Session::apply_options(SamplingParams& sampling) const {
-    sampling.banned_token_ids.insert(sampling.banned_token_ids.end(), options_.banned_token_ids.begin(),
-                                     options_.banned_token_ids.end());
-    if (options_.top_k_max > 0 && (sampling.top_k <= 0 || sampling.top_k > options_.top_k_max)) {
-        sampling.top_k = options_.top_k_max;
-    }
-}
-
-SamplingParams Session::default_sampling() const {
-    SamplingParams sampling;
-    sampling.temperature = generation_.temperature.value_or(sampling.temperature);
-    sampling.top_p = generation_.top_p.value_or(sampling.top_p);
-    sampling.top_k = generation_.top_k.value_or(sampling.top_k);
-    return sampling;
 }
 
 }  // namespace di

@@ -13,11 +13,10 @@
 
 #include "base/result.h"
 #include "engine/load.h"
+#include "session/preparer.h"
 #include "session/prompt.h"
 #include "session/stop_strings.h"
 #include "text/detokenizer.h"
-#include "text/generation_config.h"
-#include "text/grammar.h"
 #include "text/tokenizer.h"
 
 // The life of a prompt from text to text, without HTTP: render, tokenise, submit, then for each token of the engine detokenise,
@@ -26,11 +25,9 @@ namespace di {
 
 struct SessionOptions {
     EngineOptions engine;
-    std::string tokenizer_directory{};        // empty: the model's
-    std::vector<int32_t> banned_token_ids{};  // no request produces them
-    int32_t top_k_max = 0;                    // no request draws among more; 0: no cap
-    int64_t log_interval_steps = 0;           // a line of statistics every so many steps; 0: never
-    GrammarCompilerOptions grammar{};         // of structured output
+    std::string tokenizer_directory{};  // empty: the model's
+    PreparerOptions preparer{};
+    int64_t log_interval_steps = 0;  // a line of statistics every so many steps; 0: never
 };
 
 // The end of one sample of a prompt. Every prompt gets exactly one of each of its samples, in the order of the input.
@@ -127,12 +124,13 @@ class Session {
     [[nodiscard]] EngineStats stats() const { return loaded_->engine->stats(); }
 
     // What the model's authors advise, for requests that say nothing else.
-    [[nodiscard]] SamplingParams default_sampling() const;
+    [[nodiscard]] SamplingParams default_sampling() const { return preparer_->default_sampling(); }
 
     [[nodiscard]] const ModelConfig& config() const { return loaded_->config; }
     [[nodiscard]] const MemoryPlan& plan() const { return loaded_->plan; }
     [[nodiscard]] const Tokenizer& tokenizer() const { return *tokenizer_; }
     [[nodiscard]] LoadedEngine& loaded() { return *loaded_; }
+    [[nodiscard]] Preparer& preparer() { return *preparer_; }
 
   private:
     // One sample of a submitted prompt.
@@ -151,13 +149,7 @@ class Session {
 
     Session(const SessionOptions& options, std::unique_ptr<Tokenizer> tokenizer, std::unique_ptr<LoadedEngine> loaded,
             GenerationConfig generation);
-    // What the options say of every request.
-    void apply_options(SamplingParams& sampling) const;
     void log_statistics();
-    // Starts compiling what the answer must look like; nothing for free answers. Created with the first request that asks.
-    [[nodiscard]] Status add_mask(const std::optional<GrammarSpec>& grammar, TokenRequest& request);
-    // The engine knows the end token of config.json; generation_config.json may name more.
-    void add_end_tokens(SamplingParams& sampling) const;
     [[nodiscard]] Result<SubmittedPrompt> submit_as(uint64_t id, PromptRequest prompt);
     // One step of the engine as it comes, without what is parked.
     [[nodiscard]] std::vector<PromptOutput> step_engine();
@@ -171,8 +163,7 @@ class Session {
     SessionOptions options_;
     std::unique_ptr<Tokenizer> tokenizer_;
     std::unique_ptr<LoadedEngine> loaded_;
-    GenerationConfig generation_;
-    std::unique_ptr<GrammarCompiler> grammar_compiler_;
+    std::unique_ptr<Preparer> preparer_;
     uint64_t next_id_ = 0;
     int64_t steps_ = 0;
     bool is_generating_ = false;

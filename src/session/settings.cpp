@@ -322,17 +322,17 @@ Result<SessionOptions> session_options(const Settings& settings) {
     SessionOptions options;
     options.engine = engine_options_of(settings);
     options.tokenizer_directory = settings.tokenizer.value_or("");
-    DI_TRY(options.banned_token_ids,
+    DI_TRY(options.preparer.banned_token_ids,
            parse_list<int32_t>("banned-token-ids", settings.banned_token_ids.value_or(""), "token ids such as 1,2,3"));
     DI_TRY(options.engine.confidence_temperatures,
            parse_list<float>("confidence-temperature", settings.confidence_temperature.value_or(""),
                              "numbers from 0 such as 1.0,1.2"));
-    options.top_k_max = to_int32(settings.top_k_max);
+    options.preparer.top_k_max = to_int32(settings.top_k_max);
     if (settings.grammar_timeout_s) {
-        options.grammar.timeout_ms = static_cast<int64_t>(*settings.grammar_timeout_s * 1000.0);
+        options.preparer.grammar.timeout_ms = static_cast<int64_t>(*settings.grammar_timeout_s * 1000.0);
     }
-    options.grammar.cache_bytes = settings.grammar_cache_memory.value_or(options.grammar.cache_bytes);
-    options.grammar.thread_count = to_int32(settings.grammar_threads, options.grammar.thread_count);
+    options.preparer.grammar.cache_bytes = settings.grammar_cache_memory.value_or(options.preparer.grammar.cache_bytes);
+    options.preparer.grammar.thread_count = to_int32(settings.grammar_threads, options.preparer.grammar.thread_count);
     options.log_interval_steps = settings.log_interval_steps.value_or(0);
     return options;
 }

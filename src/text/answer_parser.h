@@ -19,12 +19,12 @@ enum class AnswerMarker : uint8_t { kThink, kThinkEnd, kToolMarker };
 struct AnswerParserOptions {
     AnswerStart start = AnswerStart::kContent;
     bool may_call_tools = false;
-    bool is_json_object = false;      // JSON mode: text around the JSON is no part of the answer
+    bool is_json_object = false;         // JSON mode: text around the JSON is no part of the answer
     bool finds_markers_in_text = false;  // no ids are to be had: the letters are the marker
-    std::vector<Tool> tools{};        // declared ones: types of arguments; may be empty
-    std::vector<std::string> stop{};  // searched in the answer only; valid by validate_stop_strings()
-    bool includes_stop_text = false;  // the matched stop string stays in the answer
-    int64_t calls_max = 0;            // generation is over behind so many calls; 0: no limit
+    std::vector<Tool> tools{};           // declared ones: types of arguments; may be empty
+    std::vector<std::string> stop{};     // searched in the answer only; valid by validate_stop_strings()
+    bool includes_stop_text = false;     // the matched stop string stays in the answer
+    int64_t calls_max = 0;               // generation is over behind so many calls; 0: no limit
 };
 
 // A piece of the answer. Pieces of one kind are joined by whoever wants the whole.
