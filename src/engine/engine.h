@@ -45,7 +45,7 @@ struct SamplingParams {
     int32_t top_logprobs = 0;                 // 0 .. 1000 most likely tokens beside each; > 0 means logprobs
     LogprobsMode logprobs_mode = LogprobsMode::kRaw;
     bool prompt_logprobs = false;  // raw, of prompt tokens 1 ..; such a request reads no cached prefix
-    int32_t n = 1;                 // 1 .. 128 samples of one prompt; sample i > 0 has a seed made from (seed, i)
+    int32_t n = 1;                 // 1 .. 128 samples of one prompt; sample i has the seed (seed + i)
 };
 
 // Error names the field, the value and the range.

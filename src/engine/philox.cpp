@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "base/random.h"
-
 namespace di {
 
 namespace {
@@ -46,12 +44,6 @@ float gumbel_noise(uint32_t word) {
     return static_cast<float>(-std::log(-std::log(u)));
 }
 
-uint64_t sample_seed(uint64_t seed, int32_t sample_index) {
-    if (sample_index == 0) {
-        return seed;
-    }
-    // The generator adds the golden ratio once more: state + (sample_index) * ratio in all.
-    return SeededRandom(seed + static_cast<uint64_t>(sample_index - 1) * 0x9E3779B97F4A7C15ULL).next();
-}
+uint64_t sample_seed(uint64_t seed, int32_t sample_index) { return seed + static_cast<uint64_t>(sample_index); }
 
 }  // namespace di

@@ -23,8 +23,8 @@ struct RandomAddress {
 // u needs 25 bits, and in float the largest u would be 1 and its noise infinite.
 [[nodiscard]] float gumbel_noise(uint32_t word);
 
-// Seed of sample `sample_index` of a request for several samples: sample 0 has the request's own, so that asking for more
-// does not change it; the others SplitMix64 of (seed + sample_index * golden ratio), all different from one another.
+// Seed of sample `sample_index` of a request for several samples: seed + sample_index (modulo 2^64), so that every sample can be
+// had alone. Philox makes unrelated noise of neighbouring seeds.
 [[nodiscard]] uint64_t sample_seed(uint64_t seed, int32_t sample_index);
 
 // All noise lies in between.

@@ -353,6 +353,7 @@ TEST(Sampler, SamplesOfOneRequestHaveSeedsOfTheirOwn) {
     }
     EXPECT_EQ(seeds.size(), static_cast<size_t>(kSamplesMax));
     EXPECT_EQ(sample_seed(7, 0), 7U);
+    EXPECT_EQ(sample_seed(7, 3), sample_seed(10, 0));  // one sample alone answers the same
     // Four samples of one prompt, twelve tokens each: all different, and the same again.
     std::set<std::vector<int32_t>> answers;
     for (int32_t repeat = 0; repeat < 2; ++repeat) {
