@@ -54,10 +54,12 @@ Result<std::string> text_or_file(const std::string& argument, bool is_text) {
 int exit_code_of(const Error& error) {
     switch (error.code) {
         case ErrorCode::kOutOfMemory: return kExitMemory;
+        case ErrorCode::kContextExceeded:
         case ErrorCode::kInvalidArgument: return kExitUsage;
         case ErrorCode::kNotFound:
         case ErrorCode::kInvalidFile:
         case ErrorCode::kUnsupported:
+        case ErrorCode::kTimedOut:
         case ErrorCode::kUnavailable:
         case ErrorCode::kInternal: return kExitModel;
     }

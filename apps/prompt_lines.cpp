@@ -44,7 +44,8 @@ Status parse_messages(const JsonValue& line, PromptRequest& request) {
         request.grammar.reset();  // of the line wins over the flag
     }
     DI_TRY(request.images, conversation_images(*chat.conversation));
-    DI_TRY_STATUS(apply_sampling_fields(chat.sampling, request));
+    DI_TRY_STATUS(refuse_service_fields(chat.sampling));
+    apply_sampling_fields(chat.sampling, request);
     request.prompt = std::move(*chat.conversation);
     return {};
 }
@@ -83,7 +84,8 @@ Result<PromptRequest> parse_prompt_line(std::string_view line, const PromptReque
         return request;
     }
     DI_TRY(const SamplingFields fields, parse_sampling_fields(reader, Dialect::kCompletions));
-    DI_TRY_STATUS(apply_sampling_fields(fields, request));
+    DI_TRY_STATUS(refuse_service_fields(fields));
+    apply_sampling_fields(fields, request);
     DI_TRY(const ResponseFormat format, parse_format_fields(reader, Dialect::kCompletions));
     if (std::optional<GrammarSpec> grammar = format_grammar(format)) {
         request.grammar = std::move(grammar);

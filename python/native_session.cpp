@@ -34,7 +34,9 @@ bool tell(const PromptEvent& event, const std::optional<OnEvent>& on_event, std:
 void raise(const Error& error) {
     switch (error.code) {
         case ErrorCode::kOutOfMemory: PyErr_SetString(PyExc_MemoryError, error.text.c_str()); throw nb::python_error();
-        case ErrorCode::kInvalidArgument: throw nb::value_error(error.text.c_str());
+        case ErrorCode::kInvalidArgument:
+        case ErrorCode::kContextExceeded: throw nb::value_error(error.text.c_str());
+        case ErrorCode::kTimedOut: PyErr_SetString(PyExc_TimeoutError, error.text.c_str()); throw nb::python_error();
         case ErrorCode::kNotFound: PyErr_SetString(PyExc_FileNotFoundError, error.text.c_str()); throw nb::python_error();
         case ErrorCode::kUnsupported: throw nb::value_error(error.text.c_str());
         case ErrorCode::kInvalidFile:

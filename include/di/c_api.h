@@ -31,7 +31,9 @@ enum {
     DI_OUT_OF_MEMORY = 4,    /* the plan does not fit the memory */
     DI_UNSUPPORTED = 5,      /* right in itself, but this build or machine cannot do it */
     DI_UNAVAILABLE = 6,      /* a limit of this moment, such as a full queue */
-    DI_INTERNAL = 7          /* a library failed in a way that has no better name */
+    DI_INTERNAL = 7,         /* a library failed in a way that has no better name */
+    DI_CONTEXT_EXCEEDED = 8, /* a prompt, or a prompt and its answer, is longer than the model's context */
+    DI_TIMED_OUT = 9         /* a time that the caller set has passed */
 };
 
 typedef int32_t di_finish;

@@ -9,6 +9,8 @@ std::string_view error_code_name(ErrorCode code) {
         case ErrorCode::kInvalidFile: return "invalid_file";
         case ErrorCode::kOutOfMemory: return "out_of_memory";
         case ErrorCode::kUnsupported: return "unsupported";
+        case ErrorCode::kContextExceeded: return "context_exceeded";
+        case ErrorCode::kTimedOut: return "timed_out";
         case ErrorCode::kUnavailable: return "unavailable";
         case ErrorCode::kInternal: return "internal";
     }

@@ -17,6 +17,8 @@ enum class ErrorCode {
     kInvalidFile,      // a file is there and is not what it should be
     kOutOfMemory,      // the plan does not fit the memory
     kUnsupported,      // right in itself, but this build or machine cannot do it
+    kContextExceeded,  // a prompt, or a prompt and its answer, is longer than the model's context
+    kTimedOut,         // a time that the caller set has passed
     kUnavailable,      // a limit of this moment: queue full, cache full, shutting down
     kInternal,         // a library failed in a way that has no better name
 };

@@ -77,6 +77,8 @@ di_code code_of(ErrorCode code) {
         case ErrorCode::kInvalidFile: return DI_INVALID_FILE;
         case ErrorCode::kOutOfMemory: return DI_OUT_OF_MEMORY;
         case ErrorCode::kUnsupported: return DI_UNSUPPORTED;
+        case ErrorCode::kContextExceeded: return DI_CONTEXT_EXCEEDED;
+        case ErrorCode::kTimedOut: return DI_TIMED_OUT;
         case ErrorCode::kUnavailable: return DI_UNAVAILABLE;
         case ErrorCode::kInternal: return DI_INTERNAL;
     }

@@ -172,9 +172,9 @@ void ContinuousEngine::expire_deadlines() {
     while (!deadlines_.empty() && deadlines_.begin()->first <= now_us) {
         Sequence& sequence = *deadlines_.begin()->second;
         deadlines_.erase(deadlines_.begin());
-        end_or_mark(sequence, Error{ErrorCode::kUnavailable,
-                                    fmt::format("the deadline of {} ms has passed",
-                                                (sequence.times.deadline_us - sequence.times.arrival_us) / 1000)});
+        end_or_mark(sequence,
+                    Error{ErrorCode::kTimedOut, fmt::format("the deadline of {} ms has passed",
+                                                            (sequence.times.deadline_us - sequence.times.arrival_us) / 1000)});
     }
 }
 

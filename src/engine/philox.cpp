@@ -1,7 +1,6 @@
 #include "engine/philox.h"
 
 #include <cmath>
-
 namespace di {
 
 namespace {

@@ -15,7 +15,7 @@ Status check_prompt(const TokenRequest& request, int64_t vocab_size, int32_t max
         return fail(ErrorCode::kInvalidArgument, "the prompt is empty, expected at least one token");
     }
     if (static_cast<int64_t>(ids.size()) > max_model_len) {
-        return fail(ErrorCode::kInvalidArgument, "the prompt has {} tokens, expected at most {} (the context length)",
+        return fail(ErrorCode::kContextExceeded, "the prompt has {} tokens, expected at most {} (the context length)",
                     ids.size(), max_model_len);
     }
     for (size_t i = 0; i < ids.size(); ++i) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "api/limits.h"
 
@@ -11,5 +12,8 @@ namespace di {
 // Requests handed to the engine and not finished, per sequence of a step: enough that the engine never waits for the
 // tokeniser, few enough that a hundred thousand prompts do not all lie prepared in memory.
 inline constexpr size_t kPreparedPerSequence = 4;
+
+// Priorities of clients are cut to +- this: what is added to them still fits.
+inline constexpr int64_t kPriorityMax = 1'000'000;
 
 }  // namespace di

@@ -1,7 +1,10 @@
 #include "session/preparer.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
+
+#include "text/chat_tokens.h"
 
 namespace di {
 
@@ -30,6 +33,20 @@ SamplingParams Preparer::default_sampling() const {
 std::vector<int32_t> Preparer::end_token_ids() const {
     std::vector<int32_t> ids = generation_.eos_token_ids;
     ids.push_back(config().eos_token_id);
+    return ids;
+}
+
+std::vector<int32_t> Preparer::control_token_ids(bool may_call_tools) const {
+    const std::vector<int32_t> ends = end_token_ids();
+    const std::optional<int32_t> marker = tokenizer().find(kToolMarkerToken);
+    std::vector<int32_t> ids;
+    for (const int32_t id : special_ids_) {
+        const bool is_end = std::find(ends.begin(), ends.end(), id) != ends.end();
+        const bool is_call = marker == id && may_call_tools;
+        if (!is_end && !is_call && tokenizer().find(kThinkToken) != id && tokenizer().find(kThinkEndToken) != id) {
+            ids.push_back(id);
+        }
+    }
     return ids;
 }
 

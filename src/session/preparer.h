@@ -32,6 +32,9 @@ class Preparer {
     [[nodiscard]] SamplingParams default_sampling() const;
     // Tokens that end an answer: of config.json and of generation_config.json.
     [[nodiscard]] std::vector<int32_t> end_token_ids() const;
+    // Tokens that have no place in an answer to a conversation: all special ones but the ends, the reasoning's delimiters, and the
+    // marker of tool calls where calls may come.
+    [[nodiscard]] std::vector<int32_t> control_token_ids(bool may_call_tools) const;
     [[nodiscard]] const Tokenizer& tokenizer() const { return *context_.tokenizer; }
     [[nodiscard]] const ModelConfig& config() const { return *context_.config; }
     // Of the grammar compiler; zeroes while nobody asked for a grammar.
@@ -47,7 +50,8 @@ class Preparer {
     PreparerOptions options_;
     PromptContext context_;
     GenerationConfig generation_;
-    std::mutex compiler_mutex_;  // guards the making of grammar_compiler_, with the first request that asks
+    std::vector<int32_t> special_ids_;  // ascending, with the marker of tool calls
+    std::mutex compiler_mutex_;         // guards the making of grammar_compiler_, with the first request that asks
     std::unique_ptr<GrammarCompiler> grammar_compiler_;
 };
 

@@ -133,21 +133,9 @@ Result<TokenRequest> build_token_request(PromptRequest request, const PromptCont
     return result;
 }
 
-Result<std::optional<GrammarSpec>> prompt_grammar(const PromptRequest& request, const Tokenizer& tokenizer) {
-    std::optional<GrammarSpec> grammar = request.grammar;
-    const auto* conversation = std::get_if<Conversation>(&request.prompt);
-    std::optional<GrammarSpec> format;
-    if (conversation != nullptr) {
-        format = format_grammar(conversation->response_format);
-    }
-    if (grammar && format) {
-        return fail(ErrorCode::kInvalidArgument, "{}: the answer is already constrained by {}, expected one of them",
-                    conversation->response_format.path, grammar_kind_name(grammar->kind));
-    }
-    if (!format) {
-        return grammar;
-    }
-    if (conversation->is_thinking) {
+Result<std::optional<GrammarSpec>> conversation_grammar(const Conversation& conversation, const Tokenizer& tokenizer) {
+    std::optional<GrammarSpec> format = format_grammar(conversation.response_format);
+    if (format && conversation.is_thinking) {
         const std::optional<int32_t> end = tokenizer.find(kThinkEndToken);
         if (!end) {
             return fail(ErrorCode::kUnsupported, "response_format with reasoning: the tokenizer has no {}, expected one",
@@ -156,6 +144,19 @@ Result<std::optional<GrammarSpec>> prompt_grammar(const PromptRequest& request, 
         format->trigger_token_ids = {*end};
     }
     return format;
+}
+
+Result<std::optional<GrammarSpec>> prompt_grammar(const PromptRequest& request, const Tokenizer& tokenizer) {
+    const auto* conversation = std::get_if<Conversation>(&request.prompt);
+    if (conversation == nullptr) {
+        return request.grammar;
+    }
+    DI_TRY(std::optional<GrammarSpec> format, conversation_grammar(*conversation, tokenizer));
+    if (request.grammar && format) {
+        return fail(ErrorCode::kInvalidArgument, "{}: the answer is already constrained by {}, expected one of them",
+                    conversation->response_format.path, grammar_kind_name(request.grammar->kind));
+    }
+    return format ? format : request.grammar;
 }
 
 }  // namespace di

@@ -1,37 +1,35 @@
 #include "session/request_fields.h"
 
+#include <algorithm>
 #include <string_view>
 
+#include "session/limits.h"
+
 namespace di {
-namespace {
 
-struct LaterField {
-    std::string_view name;
-    bool is_asked_for;
-};
-
-Status refuse_later_fields(const SamplingFields& fields) {
-    const LaterField later[] = {
+Status refuse_service_fields(const SamplingFields& fields) {
+    struct Field {
+        std::string_view name;
+        bool is_asked_for;
+    };
+    const Field all[] = {
         {"include_stop_str_in_output", fields.includes_stop_text},
         {"skip_special_tokens", !fields.skips_special_tokens},
         {"bad_words", !fields.bad_words.empty()},
         {"n", fields.choice_count != 1},
-        {"priority", fields.priority.value_or(0) != 0},
         {"logprobs", fields.wants_logprobs || fields.top_logprob_count != 0},
         {"reasoning token limit", fields.reasoning_tokens_max.has_value()},
     };
-    for (const LaterField& field : later) {
+    for (const Field& field : all) {
         if (field.is_asked_for) {
-            return fail(ErrorCode::kUnsupported, "{} is not supported in this version, expected it to be absent", field.name);
+            return fail(ErrorCode::kUnsupported, "{} is not supported here, only by the service; expected it to be absent",
+                        field.name);
         }
     }
     return {};
 }
 
-}  // namespace
-
-Status apply_sampling_fields(const SamplingFields& fields, PromptRequest& prompt) {
-    DI_TRY_STATUS(refuse_later_fields(fields));
+void apply_sampling_fields(const SamplingFields& fields, PromptRequest& prompt) {
     SamplingParams& sampling = prompt.sampling;
     sampling.temperature = fields.temperature.value_or(sampling.temperature);
     sampling.top_p = fields.top_p.value_or(sampling.top_p);
@@ -64,7 +62,13 @@ Status apply_sampling_fields(const SamplingFields& fields, PromptRequest& prompt
     if (!fields.stop.empty()) {
         prompt.stop = fields.stop;
     }
-    return {};
+    sampling.n = static_cast<int32_t>(fields.choice_count);
+    sampling.logprobs = fields.wants_logprobs;
+    sampling.top_logprobs = static_cast<int32_t>(fields.top_logprob_count);
+    if (fields.priority) {
+        // Clients count the other way round: lower runs first.
+        prompt.priority -= static_cast<int32_t>(std::clamp<int64_t>(*fields.priority, -kPriorityMax, kPriorityMax));
+    }
 }
 
 }  // namespace di

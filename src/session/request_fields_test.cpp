@@ -11,7 +11,7 @@ TEST(RequestFields, LeaveDefaultsWhereTheClientSaysNothing) {
     prompt.sampling.max_tokens = 99;
     prompt.sampling.seed = 5;
     prompt.stop = {"end"};
-    ASSERT_TRUE(apply_sampling_fields({}, prompt).has_value());
+    apply_sampling_fields({}, prompt);
     EXPECT_DOUBLE_EQ(prompt.sampling.temperature, 0.7);
     EXPECT_EQ(prompt.sampling.max_tokens, 99);
     EXPECT_EQ(prompt.sampling.seed, 5U);
@@ -37,7 +37,11 @@ TEST(RequestFields, PutTheClientsWishOverTheDefaults) {
     fields.repetition_penalty = 1.5;
     fields.logit_bias = {{.token_id = 1, .bias = 2.0F}};
     fields.allowed_token_ids = {1, 2};
-    ASSERT_TRUE(apply_sampling_fields(fields, prompt).has_value());
+    fields.choice_count = 3;
+    fields.wants_logprobs = true;
+    fields.top_logprob_count = 4;
+    fields.priority = -5;
+    apply_sampling_fields(fields, prompt);
     EXPECT_DOUBLE_EQ(prompt.sampling.temperature, 0.0);
     EXPECT_EQ(prompt.sampling.top_k, 4);
     EXPECT_EQ(prompt.sampling.seed, 9U);
@@ -55,17 +59,20 @@ TEST(RequestFields, PutTheClientsWishOverTheDefaults) {
     EXPECT_EQ(prompt.sampling.logit_bias[0].bias, 2.0F);
     EXPECT_EQ(prompt.sampling.allowed_token_ids, (std::vector<int32_t>{1, 2}));
     EXPECT_EQ(prompt.stop, (std::vector<std::string>{"a", "b"}));
+    EXPECT_EQ(prompt.sampling.n, 3);
+    EXPECT_TRUE(prompt.sampling.logprobs);
+    EXPECT_EQ(prompt.sampling.top_logprobs, 4);
+    EXPECT_EQ(prompt.priority, 5);  // the engine runs higher ones first
 }
 
-TEST(RequestFields, RefuseWhatThisVersionCannotHonour) {
+TEST(RequestFields, RefuseWhatOnlyTheServiceHonours) {
     const auto error = [](const SamplingFields& fields) {
-        PromptRequest prompt;
-        const Status status = apply_sampling_fields(fields, prompt);
+        const Status status = refuse_service_fields(fields);
         return status ? std::string() : status.error().text;
     };
     SamplingFields fields;
     fields.bad_words = {"x"};
-    EXPECT_EQ(error(fields), "bad_words is not supported in this version, expected it to be absent");
+    EXPECT_EQ(error(fields), "bad_words is not supported here, only by the service; expected it to be absent");
     fields = {};
     fields.choice_count = 2;
     EXPECT_NE(error(fields).find("n is not supported"), std::string::npos);

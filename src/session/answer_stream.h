@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/answer_writer.h"
+#include "engine/engine.h"
+#include "session/answer_plan.h"
+#include "text/answer_parser.h"
+#include "text/detokenizer.h"
+
+namespace di {
+
+// What reading an answer needs of the model's text side. Must outlive the streams.
+struct AnswerContext {
+    const Tokenizer* tokenizer = nullptr;
+    std::vector<int32_t> end_token_ids{};
+    AnswerWriterOptions writer{};
+    std::function<std::string(int32_t call_index)> make_call_id{};
+};
+
+// The text pipeline of one answer: what the engine says of its prompts' samples becomes the events and the body of the
+// request's dialect. Choice = prompt index * samples + sample index. One thread.
+class AnswerStream {
+  public:
+    // Of `plan` the shape is read; its prompts may have been moved away. `head` needs id, model, time and fingerprint.
+    AnswerStream(Request request, const AnswerPlan& plan, AnswerHead head, const AnswerContext& context);
+    ~AnswerStream();
+
+    // The first events. Called by take(), or before it when the client has waited long enough.
+    void begin(StreamEvents& events);
+    [[nodiscard]] bool has_begun() const { return writer_ != nullptr; }
+
+    // One record of the engine about a sample of prompt `prompt_index`. An error ends the whole answer.
+    void take(size_t prompt_index, const StepOutput& output, StreamEvents& events);
+    void fail(const ApiError& error, StreamEvents& events);
+    void cancel(StreamEvents& events);
+
+    // All choices have ended, or the answer has failed or was cancelled.
+    [[nodiscard]] bool is_over() const { return is_over_; }
+    // Set when the answer failed: what the client is told.
+    [[nodiscard]] const std::optional<ApiError>& error() const { return error_; }
+    // Nothing more of this prompt is wanted though the engine may go on with it.
+    [[nodiscard]] bool is_prompt_over(size_t prompt_index) const;
+    // For a client that waits; "" before the first event.
+    [[nodiscard]] std::string_view keep_alive() const;
+    // Behind is_over().
+    [[nodiscard]] std::string body(bool with_timings) const;
+
+    [[nodiscard]] const AnswerUsage& usage() const { return usage_; }
+    [[nodiscard]] const RequestTiming& timing() const { return timing_; }  // of the choice that ended last
+    [[nodiscard]] AnswerEnd end_of_first() const;                          // how choice 0 ended; for logs
+    [[nodiscard]] const Request& request() const { return request_; }
+    [[nodiscard]] const AnswerHead& head() const { return head_; }
+    [[nodiscard]] int64_t drafted_tokens() const { return drafted_; }
+    [[nodiscard]] int64_t accepted_tokens() const { return accepted_; }
+
+  private:
+    class Choice;
+
+    void begin_with(const StepOutput& output, StreamEvents& events);
+    void end_choice(Choice& choice, size_t prompt_index, const StepOutput& output, StreamEvents& events);
+    void end_if_complete(StreamEvents& events);
+
+    Request request_;
+    AnswerHead head_;
+    const AnswerContext* context_;
+    std::vector<bool> is_cut_by_context_;
+    int32_t samples_;
+    std::vector<std::unique_ptr<Choice>> choices_;
+    std::vector<bool> has_prompt_usage_;  // of each prompt
+    std::unique_ptr<AnswerWriter> writer_;
+    AnswerUsage usage_;
+    RequestTiming timing_;
+    int64_t drafted_ = 0;
+    int64_t accepted_ = 0;
+    bool is_over_ = false;
+    std::optional<ApiError> error_;
+};
+
+}  // namespace di
