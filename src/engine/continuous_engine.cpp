@@ -51,6 +51,11 @@ std::vector<StepOutput> ContinuousEngine::flush() {
     return take_records();
 }
 
+void ContinuousEngine::reset_prefix_cache() {
+    DI_CHECK(running_ == nullptr, "the cache is reset behind flush()");
+    scheduler_.cache().clear();
+}
+
 void ContinuousEngine::plan_next(bool may_preempt) {
     const int64_t start_us = clock_.now_us();
     scheduler_.plan({.rows_max = rows_max(), .drafts_max = draft_depth_, .may_preempt = may_preempt}, plan_);

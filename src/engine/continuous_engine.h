@@ -45,6 +45,7 @@ class ContinuousEngine : public Engine {
     void abort_request(uint64_t id) override;
     [[nodiscard]] std::vector<StepOutput> step() override;
     [[nodiscard]] std::vector<StepOutput> flush() override;
+    void reset_prefix_cache() override;
     [[nodiscard]] bool has_unfinished() const override { return !requests_.empty() || !records_.empty(); }
     [[nodiscard]] EngineStats stats() const override;
 

@@ -77,6 +77,29 @@ TEST(ConversationCache, AbortedTurnsLeaveTheirPrefix) {
     EXPECT_EQ(answer.cache_miss, CacheMiss::kNone);
 }
 
+TEST(ConversationCache, ForgetsEverythingWhenAskedAlsoInTheMiddleOfRequests) {
+    EngineHarness harness(kRoomy, {}, {.deterministic = true});
+    const std::vector<int32_t> prompt = make_prompt(1, 33);
+    EXPECT_EQ(harness.run({make_request(1, prompt, 2)}).at(1).usage.cached_tokens, 0);
+    EXPECT_EQ(harness.run({make_request(2, prompt, 2)}).at(2).usage.cached_tokens, 32);
+    const TokenRequest request = make_request(3, prompt, 40);
+    harness.engine->add_request(request);
+    Answers answers;
+    for (int step = 0; step < 5; ++step) {
+        collect(harness.engine->step(), answers);
+    }
+    collect(harness.engine->flush(), answers);
+    harness.engine->reset_prefix_cache();
+    EXPECT_EQ(harness.engine->stats().blocks_cached, 0);
+    for (int step = 0; step < 1000 && harness.engine->has_unfinished(); ++step) {
+        collect(harness.engine->step(), answers);
+    }
+    EXPECT_TRUE(answers.at(3) == expected_answer(request, kRoomy.max_model_len));
+    EXPECT_TRUE(harness.is_drained());
+    harness.engine->reset_prefix_cache();
+    EXPECT_EQ(harness.run({make_request(4, prompt, 2)}).at(4).usage.cached_tokens, 0);
+}
+
 TEST(ConversationCache, SaysWhyNotMoreWasFound) {
     EngineHarness harness(kRoomy, {}, {.asynchronous = false});
     const std::vector<int32_t> prompt = make_prompt(1, 33);

@@ -210,6 +210,8 @@ class Engine {
     [[nodiscard]] virtual std::vector<StepOutput> step() = 0;
     // Ends the step that runs ahead, if one does, and returns its results: afterwards nothing runs.
     [[nodiscard]] virtual std::vector<StepOutput> flush() = 0;
+    // Forgets every cached prefix; running requests keep what they have. Only while nothing runs: behind flush().
+    virtual void reset_prefix_cache() = 0;
     [[nodiscard]] virtual bool has_unfinished() const = 0;
     [[nodiscard]] virtual EngineStats stats() const = 0;
 };
