@@ -10,6 +10,7 @@ namespace di {
 [[nodiscard]] int inspect_command(const Options& options);
 [[nodiscard]] int logits_command(const Options& options);
 [[nodiscard]] int doctor_command(const Options& options);
+[[nodiscard]] int serve_command(const Options& options);
 [[nodiscard]] int bench_command(const Options& options);
 
 }  // namespace di

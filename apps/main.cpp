@@ -18,6 +18,7 @@ int dispatch(const di::ParsedOptions& parsed) {
         case di::Command::kInspect: return di::inspect_command(parsed.options);
         case di::Command::kLogits: return di::logits_command(parsed.options);
         case di::Command::kDoctor: return di::doctor_command(parsed.options);
+        case di::Command::kServe: return di::serve_command(parsed.options);
         case di::Command::kBench: return di::bench_command(parsed.options);
     }
     return di::kExitUsage;

@@ -15,8 +15,9 @@ constexpr uint32_t kInspect = bit(Command::kInspect);
 constexpr uint32_t kLogits = bit(Command::kLogits);
 constexpr uint32_t kDoctor = bit(Command::kDoctor);
 constexpr uint32_t kBench = bit(Command::kBench);
+constexpr uint32_t kServe = bit(Command::kServe);
 constexpr uint32_t kText = kRun | kChat;
-constexpr uint32_t kEngine = kRun | kChat | kLogits | kBench | kInspect;
+constexpr uint32_t kEngine = kRun | kChat | kLogits | kBench | kInspect | kServe;
 constexpr uint32_t kAll = kEngine | kDoctor;
 
 const OptionRow kRows[] = {
@@ -220,6 +221,7 @@ struct CommandName {
 constexpr CommandName kCommands[] = {
     {Command::kRun, "run", "continues a prompt, or a file of prompts"},
     {Command::kChat, "chat", "talks to the model in the terminal"},
+    {Command::kServe, "serve", "serves the model over HTTP: Chat Completions, Responses, Messages"},
     {Command::kInspect, "inspect", "shows config, tensors, cache geometry and memory plan of a model"},
     {Command::kLogits, "logits", "writes the logits of given token ids to a file"},
     {Command::kDoctor, "doctor", "shows what this machine has, what will be used and why"},
@@ -228,16 +230,20 @@ constexpr CommandName kCommands[] = {
 
 bool is_positional(const OptionRow& row) { return row.name.front() >= 'A' && row.name.front() <= 'Z'; }
 
-// A member of Settings is one of Options, which has them as its base.
+// A member of Settings or ServeSettings is one of Options, which has them as its bases.
 template <typename T>
 T Options::*as_option(T Settings::*member) {
+    return member;
+}
+template <typename T>
+T Options::*as_option(T ServeSettings::*member) {
     return member;
 }
 
 // Who takes a setting of the model or the engine.
 uint32_t commands_of(std::string_view setting) {
     if (setting == "model") {
-        return kText | kLogits | kBench | kDoctor;  // inspect has it as its argument
+        return kText | kLogits | kBench | kDoctor | kServe;  // inspect has it as its argument
     }
     return setting == "backend" || setting == "threads" || setting == "log-level" ? kAll : kEngine;
 }
@@ -257,6 +263,19 @@ std::vector<OptionRow> all_rows() {
         row.is_bytes = setting.rule.is_bytes;
         row.excludes_lowest = setting.rule.excludes_lowest;
         row.is_on = setting.is_on;
+    }
+    for (const ServeSettingRow& setting : serve_setting_rows()) {
+        rows.push_back({.name = setting.rule.name,
+                        .value_name = setting.value_name,
+                        .help = setting.help,
+                        .commands = kServe,
+                        .target = std::visit([](auto member) -> OptionTarget { return as_option(member); }, setting.target),
+                        .choices = setting.rule.choices,
+                        .lowest = setting.rule.lowest,
+                        .highest = setting.rule.highest,
+                        .is_bytes = setting.rule.is_bytes,
+                        .excludes_lowest = setting.rule.excludes_lowest,
+                        .is_on = setting.is_on});
     }
     return rows;
 }

@@ -75,6 +75,17 @@ Status apply_file(const std::string& path, ParsedOptions& parsed) {
 
 Status apply_environment(const std::vector<std::pair<std::string, std::string>>& environment, ParsedOptions& parsed) {
     for (const auto& [name, value] : environment) {
+        if (is_serve_variable(name)) {
+            const ServeVariable variable = serve_variable(name, value);
+            if (!variable.warning.empty()) {
+                parsed.warnings.push_back(variable.warning);
+            }
+            if (variable.row != nullptr) {
+                DI_TRY_STATUS(
+                    apply(*find_option(variable.row->rule.name), variable.values, name, "environment " + name, parsed));
+            }
+            continue;
+        }
         DI_TRY(const EnvironmentMeaning meaning, meaning_of(name, value));
         if (!meaning.warning.empty()) {
             parsed.warnings.push_back(meaning.warning);

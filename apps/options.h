@@ -7,15 +7,16 @@
 #include <vector>
 
 #include "base/result.h"
+#include "server/settings.h"
 #include "session/settings.h"
 
 // The one typed configuration of the program. A value comes from, strongest first: a flag, the
 // environment, the file of --config, the default written here.
 namespace di {
 
-enum class Command : uint8_t { kRun, kChat, kInspect, kLogits, kDoctor, kBench };
+enum class Command : uint8_t { kRun, kChat, kInspect, kLogits, kDoctor, kBench, kServe };
 
-struct Options : Settings {
+struct Options : Settings, ServeSettings {
     // What to do.
     std::optional<std::string> prompt;   // run: PROMPT
     std::string subject;                 // inspect: M; bench: the benchmark's name

@@ -9,7 +9,7 @@ namespace di {
 
 EngineBackend::EngineBackend(Engine& engine, Clock& clock) : engine_(engine), clock_(clock), stats_(engine.stats()) {}
 
-EngineBackend::~EngineBackend() {
+void EngineBackend::stop() {
     {
         const std::lock_guard lock(commands_mutex_);
         is_ending_ = true;

@@ -19,12 +19,12 @@ class EngineBackend : public TokenBackend {
   public:
     // `engine` and `clock` must outlive it, and nobody else uses the engine meanwhile.
     EngineBackend(Engine& engine, Clock& clock);
-    // Requests that have not finished end without a last record: cancel them before.
-    ~EngineBackend() override;
+    ~EngineBackend() override { stop(); }
     EngineBackend(const EngineBackend&) = delete;
     EngineBackend& operator=(const EngineBackend&) = delete;
 
     void start(Sink sink) override;
+    void stop() override;
     void submit(TokenRequest request) override;
     void cancel(uint64_t id) override;
     void reset_prefix_cache() override;

@@ -10,8 +10,8 @@
 namespace di {
 
 struct BackendHealth {
-    bool is_ready = false;  // loaded, and steps when there is something to do
-    std::string reason{};   // why not
+    bool is_ready = false;   // loaded, and steps when there is something to do
+    std::string reason{};    // why not
     int64_t unfinished = 0;  // requests
 };
 
@@ -25,6 +25,8 @@ class TokenBackend {
 
     // Once, before the first request.
     virtual void start(Sink sink) = 0;
+    // Behind it the sink is not called any more, and what has not finished never ends. Once, by whoever started it.
+    virtual void stop() = 0;
     // The id (of the caller's choice) is unique among unfinished requests. Exactly one last record of every sample comes to
     // the sink, whatever happens. Any thread.
     virtual void submit(TokenRequest request) = 0;

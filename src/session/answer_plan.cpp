@@ -73,8 +73,19 @@ class Planner {
 
     Status plan_raw(size_t index) {
         PromptRequest prompt = common_prompt(index);
-        std::visit([&](auto& text_or_ids) { prompt.prompt = std::move(text_or_ids); }, request_.raw_prompts[index]);
+        RawPrompt& raw = request_.raw_prompts[index];
+        auto* text = std::get_if<std::string>(&raw);
+        if (text != nullptr && !request_.adds_special_tokens && !text->empty()) {
+            DI_TRY(prompt.prompt, preparer_.tokenizer().encode_special(*text));
+        } else {
+            std::visit([&](auto& text_or_ids) { prompt.prompt = std::move(text_or_ids); }, raw);
+        }
         prompt.grammar = format_grammar(request_.response_format);
+        // With echo the log-probabilities of the prompt belong to the answer's.
+        const bool echoes_logprobs = request_.echoes_prompt && request_.sampling.wants_logprobs;
+        prompt.sampling.prompt_logprobs = echoes_logprobs || request_.sampling.prompt_logprob_count.has_value();
+        prompt.sampling.top_logprobs = static_cast<int32_t>(
+            std::max<int64_t>(prompt.sampling.top_logprobs, request_.sampling.prompt_logprob_count.value_or(0)));
         return add(std::move(prompt));
     }
 
@@ -104,9 +115,27 @@ class Planner {
         prompt.sampling.max_tokens = 1;  // set below, when the prompt's length is known
         prompt.sampling.min_tokens = 0;
         DI_TRY(TokenRequest tokens, preparer_.prepare(std::move(prompt)));
+        DI_TRY_STATUS(keep_end_of_prompt(tokens));
         DI_TRY_STATUS(limit_output(tokens));
         DI_TRY_STATUS(add_rules(tokens));
         plan_.prompts.push_back(std::move(tokens));
+        return {};
+    }
+
+    // Of a prompt that is to be cut, the last tokens stay.
+    Status keep_end_of_prompt(TokenRequest& tokens) const {
+        if (!request_.prompt_tokens_kept) {
+            return {};
+        }
+        if (!tokens.images.empty()) {
+            return fail(ErrorCode::kUnsupported, "truncate_prompt_tokens: the prompt has images, expected text only");
+        }
+        const int64_t room = std::max<int64_t>(1, rules_.context_tokens - request_.sampling.output_tokens_max.value_or(1));
+        const int64_t kept = *request_.prompt_tokens_kept < 0 ? room : *request_.prompt_tokens_kept;
+        std::vector<int32_t>& ids = tokens.prompt_token_ids;
+        if (static_cast<int64_t>(ids.size()) > kept) {
+            ids.erase(ids.begin(), ids.end() - kept);
+        }
         return {};
     }
 

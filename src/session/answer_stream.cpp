@@ -105,6 +105,9 @@ class AnswerStream::Choice {
         return end;
     }
 
+    // Behind the last deltas.
+    [[nodiscard]] std::vector<int32_t> take_token_ids() { return std::exchange(token_ids_, {}); }
+
     [[nodiscard]] bool is_over() const { return parser_.is_over(); }
     [[nodiscard]] bool is_ended() const { return is_ended_; }
     [[nodiscard]] int64_t tokens() const { return tokens_; }
@@ -168,13 +171,8 @@ class AnswerStream::Choice {
         } else if (parser_.region() != AnswerParser::Region::kContent) {
             logprobs_.clear();  // text that turned out to be the beginning of a call
         }
-        if (!token_ids_.empty()) {
-            if (deltas.empty() && (is_ended_ || parser_.is_over())) {
-                deltas.push_back({.choice = index_});
-            }
-            if (!deltas.empty()) {
-                deltas.front().token_ids = std::exchange(token_ids_, {});
-            }
+        if (!deltas.empty()) {
+            deltas.front().token_ids = std::exchange(token_ids_, {});
         }
     }
 
@@ -203,11 +201,24 @@ AnswerStream::AnswerStream(Request request, const AnswerPlan& plan, AnswerHead h
       context_(&context),
       is_cut_by_context_(plan.is_cut_by_context),
       samples_(plan.samples),
-      has_prompt_usage_(plan.prompts.size(), false) {
+      has_reported_(plan.prompts.size(), false) {
     head_.is_thinking = plan.is_thinking;
     head_.choice_count = static_cast<int32_t>(plan.prompts.size()) * samples_;
     head_.prompt_tokens = plan.prompt_tokens();
     usage_.prompt_tokens = head_.prompt_tokens;
+    for (const TokenRequest& prompt : plan.prompts) {
+        if (prompt.sampling.prompt_logprobs) {
+            head_.prompt_logprobs.resize(plan.prompts.size());
+            PromptLogprob& first = head_.prompt_logprobs[static_cast<size_t>(&prompt - plan.prompts.data())].emplace_back();
+            first.token_id = prompt.prompt_token_ids.front();
+        }
+        if (prompt.sampling.prompt_logprobs || request_.returns_token_ids || request_.echoes_prompt) {
+            head_.prompt_token_ids.push_back(prompt.prompt_token_ids);
+        }
+        if (request_.echoes_prompt) {
+            head_.echo_texts.push_back(context.tokenizer->decode(prompt.prompt_token_ids, true));
+        }
+    }
     for (int32_t i = 0; i < head_.choice_count; ++i) {
         choices_.push_back(std::make_unique<Choice>(i, request_, plan, context));
     }
@@ -215,16 +226,48 @@ AnswerStream::AnswerStream(Request request, const AnswerPlan& plan, AnswerHead h
 
 AnswerStream::~AnswerStream() = default;
 
-void AnswerStream::begin(StreamEvents& events) {
-    DI_CHECK(writer_ == nullptr, "an answer begins once");
-    writer_ = make_answer_writer(request_, head_, context_->writer);
-    writer_->begin(events);
+AnswerWriter& AnswerStream::writer() {
+    if (writer_ == nullptr) {
+        AnswerHead head = head_;
+        if (!request_.returns_token_ids) {
+            head.prompt_token_ids.clear();
+        }
+        writer_ = make_answer_writer(request_, std::move(head), context_->writer);
+    }
+    return *writer_;
 }
 
-// The first record of a prompt says how much of it was in the cache.
-void AnswerStream::begin_with(const StepOutput& output, StreamEvents& events) {
-    head_.cached_tokens = output.usage.cached_tokens;
-    begin(events);
+void AnswerStream::begin(StreamEvents& events) {
+    DI_CHECK(!has_begun_, "an answer begins once");
+    has_begun_ = true;
+    writer().begin(events);
+}
+
+// What the first record of a prompt says of the prompt itself.
+void AnswerStream::take_prompt(size_t prompt_index, const StepOutput& output) {
+    if (has_reported_[prompt_index]) {
+        return;
+    }
+    has_reported_[prompt_index] = true;
+    usage_.cached_tokens += output.usage.cached_tokens;
+    head_.cached_tokens = usage_.cached_tokens;
+    if (head_.prompt_logprobs.empty() || output.prompt_logprobs.empty()) {
+        return;
+    }
+    const std::vector<int32_t>& ids = head_.prompt_token_ids[prompt_index];
+    std::vector<PromptLogprob>& all = head_.prompt_logprobs[prompt_index];
+    all.clear();
+    for (size_t i = 0; i < ids.size(); ++i) {
+        PromptLogprob& entry = all.emplace_back();
+        entry.token_id = ids[i];
+        entry.bytes = std::string(context_->tokenizer->token_bytes(ids[i]));
+        if (i > 0 && i <= output.prompt_logprobs.size()) {
+            entry.logprob = output.prompt_logprobs[i - 1];
+        }
+        if (i > 0 && i <= output.top_prompt_logprobs.size()) {
+            entry.top = top_entries(*context_->tokenizer, output.top_prompt_logprobs[i - 1], kTopLogprobsMax);
+        }
+    }
 }
 
 void AnswerStream::take(size_t prompt_index, const StepOutput& output, StreamEvents& events) {
@@ -236,16 +279,25 @@ void AnswerStream::take(size_t prompt_index, const StepOutput& output, StreamEve
         fail(api_error_of(*output.error), events);
         return;
     }
+    take_prompt(prompt_index, output);
+    const bool is_complete = std::all_of(has_reported_.begin(), has_reported_.end(), [](bool has) { return has; });
+    if (!has_begun_ && !head_.prompt_logprobs.empty() && !is_complete) {
+        held_.push_back({.prompt_index = prompt_index, .output = output});
+        return;
+    }
+    if (!has_begun_) {
+        begin(events);
+    }
+    for (const Record& record : std::exchange(held_, {})) {
+        take_record(record.prompt_index, record.output, events);
+    }
+    take_record(prompt_index, output, events);
+}
+
+void AnswerStream::take_record(size_t prompt_index, const StepOutput& output, StreamEvents& events) {
     Choice& choice = *choices_[prompt_index * static_cast<size_t>(samples_) + static_cast<size_t>(output.sample_index)];
     if (choice.is_ended()) {
         return;
-    }
-    if (writer_ == nullptr) {
-        begin_with(output, events);
-    }
-    if (!has_prompt_usage_[prompt_index]) {
-        has_prompt_usage_[prompt_index] = true;
-        usage_.cached_tokens += output.usage.cached_tokens;
     }
     choice.take(output);
     drafted_ += static_cast<int64_t>(output.draft_token_ids.size());
@@ -254,30 +306,46 @@ void AnswerStream::take(size_t prompt_index, const StepOutput& output, StreamEve
         end_choice(choice, prompt_index, output, events);
         return;
     }
-    for (const AnswerDelta& delta : choice.take_deltas()) {
-        writer_->delta(delta, events);
+    write(choice.take_deltas(), events);
+}
+
+void AnswerStream::write(std::vector<AnswerDelta> deltas, StreamEvents& events) {
+    for (AnswerDelta& delta : deltas) {
+        if (request_.stream.has_continuous_usage) {
+            delta.usage = usage_so_far();
+        }
+        writer().delta(delta, events);
     }
+}
+
+AnswerUsage AnswerStream::usage_so_far() const {
+    AnswerUsage usage = usage_;
+    usage.completion_tokens = 0;
+    usage.reasoning_tokens = 0;
+    for (const std::unique_ptr<Choice>& choice : choices_) {
+        usage.completion_tokens += choice->tokens();
+        usage.reasoning_tokens += choice->reasoning_tokens();
+        usage.has_think_end = usage.has_think_end || choice->has_think_end();
+    }
+    return usage;
 }
 
 void AnswerStream::end_choice(Choice& choice, size_t prompt_index, const StepOutput& output, StreamEvents& events) {
-    const ChoiceEnd end = choice.end_of(output, is_cut_by_context_[prompt_index]);
+    ChoiceEnd end = choice.end_of(output, is_cut_by_context_[prompt_index]);
     choice.finish(end.end == AnswerEnd::kLength || end.end == AnswerEnd::kContextFull);
     choice.ended_by = end.end;
-    for (const AnswerDelta& delta : choice.take_deltas()) {
-        writer_->delta(delta, events);
+    write(choice.take_deltas(), events);
+    end.token_ids = choice.take_token_ids();
+    if (request_.stream.has_continuous_usage) {
+        end.usage = usage_so_far();
     }
-    usage_.completion_tokens += choice.tokens();
-    usage_.reasoning_tokens += choice.reasoning_tokens();
-    usage_.has_think_end = usage_.has_think_end || choice.has_think_end();
     timing_ = output.timing;
-    writer_->end_choice(end, events);
-    end_if_complete(events);
-}
-
-void AnswerStream::end_if_complete(StreamEvents& events) {
-    is_over_ = std::all_of(choices_.begin(), choices_.end(), [](const auto& choice) { return choice->is_ended(); });
+    writer().end_choice(end, events);
+    is_over_ = std::all_of(choices_.begin(), choices_.end(), [](const auto& other) { return other->is_ended(); });
     if (is_over_) {
-        writer_->end(usage_, events);
+        usage_ = usage_so_far();
+        usage_.completed_s = context_->unix_s();
+        writer().end(usage_, events);
     }
 }
 
@@ -287,8 +355,10 @@ void AnswerStream::fail(const ApiError& error, StreamEvents& events) {
     }
     is_over_ = true;
     error_ = error;
-    if (writer_ != nullptr) {
-        writer_->fail(error, events);
+    usage_ = usage_so_far();
+    StreamEvents unheard;  // a client that has heard nothing yet gets a status instead
+    if (has_begun_ || request_.dialect == Dialect::kResponses) {
+        writer().fail(error, has_begun_ ? events : unheard);
     }
 }
 
@@ -297,8 +367,10 @@ void AnswerStream::cancel(StreamEvents& events) {
         return;
     }
     is_over_ = true;
-    if (writer_ != nullptr) {
-        writer_->cancel(events);
+    usage_ = usage_so_far();
+    StreamEvents unheard;
+    if (has_begun_ || request_.dialect == Dialect::kResponses) {
+        writer().cancel(has_begun_ ? events : unheard);
     }
 }
 
@@ -307,12 +379,13 @@ bool AnswerStream::is_prompt_over(size_t prompt_index) const {
     return is_over_ || std::all_of(first, first + samples_, [](const auto& choice) { return choice->is_ended(); });
 }
 
-std::string_view AnswerStream::keep_alive() const { return writer_ == nullptr ? std::string_view{} : writer_->keep_alive(); }
+std::string_view AnswerStream::keep_alive() const { return has_begun_ ? writer_->keep_alive() : std::string_view{}; }
 
-std::string AnswerStream::body(bool with_timings) const {
-    DI_CHECK(is_over_ && writer_ != nullptr, "a body is asked for behind the end of an answer that has begun");
+std::string AnswerStream::body(bool with_timings) {
+    DI_CHECK((is_over_ && has_begun_) || request_.dialect == Dialect::kResponses,
+             "a body is asked for behind the end of an answer that has begun");
     if (!with_timings) {
-        return writer_->body({});
+        return writer().body({});
     }
     const auto number = [](double value) { return JsonValue::number({.spelling = python_float_text(value)}); };
     JsonValue timings = JsonValue::object();
@@ -322,7 +395,7 @@ std::string AnswerStream::body(bool with_timings) const {
     timings.set("total_ms", number(timing_.total_ms));
     timings.set("drafted_tokens", JsonValue::integer(drafted_));
     timings.set("accepted_tokens", JsonValue::integer(accepted_));
-    return writer_->body(timings);
+    return writer().body(timings);
 }
 
 AnswerEnd AnswerStream::end_of_first() const { return choices_.front()->ended_by; }

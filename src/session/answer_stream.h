@@ -21,6 +21,7 @@ struct AnswerContext {
     std::vector<int32_t> end_token_ids{};
     AnswerWriterOptions writer{};
     std::function<std::string(int32_t call_index)> make_call_id{};
+    std::function<int64_t()> unix_s{};  // now
 };
 
 // The text pipeline of one answer: what the engine says of its prompts' samples becomes the events and the body of the
@@ -33,7 +34,7 @@ class AnswerStream {
 
     // The first events. Called by take(), or before it when the client has waited long enough.
     void begin(StreamEvents& events);
-    [[nodiscard]] bool has_begun() const { return writer_ != nullptr; }
+    [[nodiscard]] bool has_begun() const { return has_begun_; }
 
     // One record of the engine about a sample of prompt `prompt_index`. An error ends the whole answer.
     void take(size_t prompt_index, const StepOutput& output, StreamEvents& events);
@@ -48,8 +49,8 @@ class AnswerStream {
     [[nodiscard]] bool is_prompt_over(size_t prompt_index) const;
     // For a client that waits; "" before the first event.
     [[nodiscard]] std::string_view keep_alive() const;
-    // Behind is_over().
-    [[nodiscard]] std::string body(bool with_timings) const;
+    // Behind is_over(); of Responses at any time.
+    [[nodiscard]] std::string body(bool with_timings);
 
     [[nodiscard]] const AnswerUsage& usage() const { return usage_; }
     [[nodiscard]] const RequestTiming& timing() const { return timing_; }  // of the choice that ended last
@@ -61,10 +62,17 @@ class AnswerStream {
 
   private:
     class Choice;
+    struct Record {
+        size_t prompt_index;
+        StepOutput output;
+    };
 
-    void begin_with(const StepOutput& output, StreamEvents& events);
+    [[nodiscard]] AnswerWriter& writer();
+    void take_prompt(size_t prompt_index, const StepOutput& output);
+    void take_record(size_t prompt_index, const StepOutput& output, StreamEvents& events);
+    void write(std::vector<AnswerDelta> deltas, StreamEvents& events);
+    [[nodiscard]] AnswerUsage usage_so_far() const;
     void end_choice(Choice& choice, size_t prompt_index, const StepOutput& output, StreamEvents& events);
-    void end_if_complete(StreamEvents& events);
 
     Request request_;
     AnswerHead head_;
@@ -72,12 +80,14 @@ class AnswerStream {
     std::vector<bool> is_cut_by_context_;
     int32_t samples_;
     std::vector<std::unique_ptr<Choice>> choices_;
-    std::vector<bool> has_prompt_usage_;  // of each prompt
+    std::vector<bool> has_reported_;  // of each prompt: its first record is there
+    std::vector<Record> held_;        // until all prompts have reported, where their log-probabilities are in the head
     std::unique_ptr<AnswerWriter> writer_;
     AnswerUsage usage_;
     RequestTiming timing_;
     int64_t drafted_ = 0;
     int64_t accepted_ = 0;
+    bool has_begun_ = false;
     bool is_over_ = false;
     std::optional<ApiError> error_;
 };
