@@ -64,12 +64,12 @@ class ResponsesWriter : public AnswerWriter {
     void end(const AnswerUsage& usage, StreamEvents& events) override {
         DI_CHECK(end_.has_value(), "the choice ends before the answer does");
         response_.usage = usage;
+        response_.completed_s = usage.completed_s > 0 ? usage.completed_s : created_s_;
         if (is_cut(*end_)) {
             response_.status = "incomplete";
             response_.incomplete_reason = *end_ == AnswerEnd::kContentFilter ? "content_filter" : "max_output_tokens";
         } else {
             response_.status = "completed";
-            response_.completed_s = usage.completed_s > 0 ? usage.completed_s : created_s_;
         }
         push_response("response." + response_.status, events);
     }

@@ -91,7 +91,7 @@ TEST(ResponsesWriter, WhatTheLengthCutsIsIncomplete) {
     const JsonValue body = run.body();
     EXPECT_EQ(at(body, "status"), "\"incomplete\"");
     EXPECT_EQ(at(body, "incomplete_details"), R"({"reason": "max_output_tokens"})");
-    EXPECT_EQ(at(body, "completed_at"), "null");
+    EXPECT_EQ(at(body, "completed_at"), "7");
     EXPECT_EQ(at(body, "output.0.status"), "\"completed\"");
     EXPECT_EQ(at(body, "output.1.status"), "\"incomplete\"");
     EXPECT_EQ(at(body, "output.1.arguments"), R"("{\"a\": \"b")");
@@ -173,6 +173,7 @@ TEST(ResponsesWriter, AFailureEndsTheStreamTwice) {
     EXPECT_EQ(at(data.back(), "response.status"), "\"failed\"");
     EXPECT_EQ(at(data.back(), "response.error"), R"({"code": "server_error", "message": "broken"})");
     EXPECT_EQ(at(run.body(), "output.0.status"), "\"incomplete\"");
+    EXPECT_EQ(at(run.body(), "completed_at"), "null");
 }
 
 TEST(ResponsesWriter, ABodyIsToBeHadAtAnyTime) {
