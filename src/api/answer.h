@@ -15,6 +15,7 @@ namespace di {
 struct TopLogprob {
     std::string bytes;  // of the token, perhaps not whole UTF-8
     double logprob = 0.0;
+    int32_t token_id = -1;  // of a prompt's alternatives
 };
 
 struct LogprobEntry {
@@ -40,6 +41,15 @@ struct AnswerCall {
     std::string arguments;
 };
 
+struct AnswerUsage {
+    int64_t prompt_tokens = 0;      // with expanded images; counted once whatever the number of choices
+    int64_t cached_tokens = 0;      // of the prompt
+    int64_t completion_tokens = 0;  // all sampled ones, ends and markers included; summed over choices
+    int64_t reasoning_tokens = 0;   // before </think>
+    bool has_think_end = false;     // Messages counts the delimiter
+    int64_t completed_s = 0;        // Responses: when the answer was complete
+};
+
 // A piece of one choice, in the order of generation.
 struct AnswerDelta {
     enum class Kind : uint8_t { kReasoning, kContent, kCallBegin, kCallArguments, kCallEnd };
@@ -50,14 +60,7 @@ struct AnswerDelta {
     std::string call_id{};                 // kCallBegin
     std::vector<LogprobEntry> logprobs{};  // kContent, where asked for: of all tokens whose text this is
     std::vector<int32_t> token_ids{};      // where asked for: of all tokens since the last delta
-};
-
-struct AnswerUsage {
-    int64_t prompt_tokens = 0;      // with expanded images; counted once whatever the number of choices
-    int64_t cached_tokens = 0;      // of the prompt
-    int64_t completion_tokens = 0;  // all sampled ones, ends and markers included; summed over choices
-    int64_t reasoning_tokens = 0;   // before </think>
-    bool has_think_end = false;     // Messages counts the delimiter
+    std::optional<AnswerUsage> usage{};    // where it is wanted on every chunk: so far, of all choices
 };
 
 struct ChoiceEnd {
@@ -65,6 +68,8 @@ struct ChoiceEnd {
     AnswerEnd end = AnswerEnd::kStop;
     std::string stop_text{};
     int32_t stop_token_id = -1;
+    std::vector<int32_t> token_ids{};    // where asked for: of the tokens behind the last delta
+    std::optional<AnswerUsage> usage{};  // as in AnswerDelta
 };
 
 // Of one prompt token that was given (completions with echo and logprobs); the first has no log-probability.
@@ -72,6 +77,7 @@ struct PromptLogprob {
     std::string bytes;
     std::optional<double> logprob{};
     std::vector<TopLogprob> top{};
+    int32_t token_id = -1;
 };
 
 // What is known of an answer before its first token.
@@ -84,10 +90,11 @@ struct AnswerHead {
     bool is_thinking = false;   // a reasoning part is to be expected
     int64_t prompt_tokens = 0;  // for Messages' first event
     int64_t cached_tokens = 0;  // likewise, as far as known then
-    // Completions with echo: the text of each choice's prompt, and its tokens where logprobs are asked for.
+    // Completions, for each prompt: its text with echo; its tokens where their log-probabilities are asked for. Choices are
+    // counted over prompts times choices of each.
     std::vector<std::string> echo_texts{};
     std::vector<std::vector<PromptLogprob>> prompt_logprobs{};
-    std::vector<int32_t> prompt_token_ids{};  // where token ids are returned
+    std::vector<std::vector<int32_t>> prompt_token_ids{};  // of each prompt, where token ids are returned
     // Responses: the request's body, of which values are echoed.
     JsonValue request_body{};
 };

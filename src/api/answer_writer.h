@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,11 +32,12 @@ class AnswerWriter {
     virtual void end(const AnswerUsage& usage, StreamEvents& events) = 0;
     // An error behind the first byte: the stream ends with it and never looks complete.
     virtual void fail(const ApiError& error, StreamEvents& events) = 0;
-    // Responses: the client cancelled it.
+    // It was cancelled by a request. Responses have a state for that, in other dialects it is an error.
     virtual void cancel(StreamEvents& events) = 0;
     // The text to send while nothing happens: a comment, or a ping event.
     [[nodiscard]] virtual std::string_view keep_alive() const = 0;
     // Behind end(), fail() or cancel(): the whole answer as one JSON text. `timings`: an object to add under that name, or null.
+    // Responses give it at any time: queued before begin(), then in progress.
     [[nodiscard]] virtual std::string body(const JsonValue& timings) const = 0;
 };
 

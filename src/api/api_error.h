@@ -43,7 +43,7 @@ struct ApiError {
 [[nodiscard]] int http_status(ApiErrorKind kind, Dialect dialect);
 // The body in the dialect's shape, one line of JSON. Bytes of the message that are no UTF-8 become U+FFFD.
 [[nodiscard]] std::string error_body(const ApiError& error, Dialect dialect, std::string_view request_id);
-// "code" of OpenAI's shape and of the responses stream: "invalid_request_error", "server_error", ...
+// "code" of OpenAI's shape: "invalid_request_error", "internal_error", ...; "" where it is null.
 [[nodiscard]] std::string_view error_code_text(ApiErrorKind kind);
 
 }  // namespace di

@@ -19,6 +19,7 @@ inline constexpr size_t kStopStringBytesMax = 1024;
 inline constexpr size_t kLogitBiasEntriesMax = 300;
 // Lists of token ids (stop, allowed, forced): no vocabulary is larger, no output longer.
 inline constexpr size_t kTokenListMax = 1 << 20;
+inline constexpr int64_t kTokenIdMax = 0x7fff'ffff;  // the type of an id; the vocabulary is checked where it is known
 // Strings of bad_words: each is searched in every step.
 inline constexpr size_t kBadWordsMax = 1024;
 // Messages of one conversation; also items of a Responses input and parts of one message.
@@ -33,5 +34,11 @@ inline constexpr size_t kToolSchemaBytesMax = size_t{1} << 20;
 inline constexpr size_t kFormatBytesMax = size_t{1} << 20;
 // Names and keys that are compared or logged: model, request id, cache key.
 inline constexpr size_t kNameBytesMax = 1024;
+// A request id is echoed in headers and written into every log line.
+inline constexpr size_t kRequestIdBytesMax = 128;
+// Prompts of one completions request: with the choices of each they all run at once.
+inline constexpr size_t kPromptsMax = 256;
+// A pause that a test may ask for: longer ones only tie up the engine.
+inline constexpr int64_t kFaultPauseMsMax = 600'000;
 
 }  // namespace di

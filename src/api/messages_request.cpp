@@ -253,9 +253,9 @@ Status parse_conversation(const JsonReader& body, Conversation& conversation) {
 
 // This protocol continues a last assistant message (clients force the beginning of an answer this
 // way) unless thinking is asked for by name; who leaves `thinking` out then means no thinking.
-void apply_thinking(const ThinkingFields& thinking, Conversation& conversation) {
+void apply_thinking(const ThinkingFields& thinking, const MessagesRules& rules, Conversation& conversation) {
     Message& last = conversation.messages.back();
-    conversation.is_thinking = thinking.is_thinking;
+    conversation.is_thinking = thinking.has_mode ? thinking.is_thinking : thinking.is_thinking && rules.is_thinking_by_default;
     conversation.effort = thinking.effort;
     const bool is_asked_for = thinking.has_mode && thinking.is_thinking;
     if (last.role == MessageRole::kAssistant && !is_asked_for) {
@@ -266,7 +266,7 @@ void apply_thinking(const ThinkingFields& thinking, Conversation& conversation) 
 
 }  // namespace
 
-Result<Request> parse_messages_request(const JsonValue& body) {
+Result<Request> parse_messages_request(const JsonValue& body, const MessagesRules& rules) {
     DI_TRY(const auto reader, JsonReader::open(body, ""));
     Request request;
     request.dialect = Dialect::kMessages;
@@ -276,19 +276,19 @@ Result<Request> parse_messages_request(const JsonValue& body) {
     DI_TRY(request.stream.is_streaming, reader.boolean_or("stream", false));
     DI_TRY_STATUS(parse_conversation(reader, conversation));
     DI_TRY(const auto thinking, parse_thinking_fields(reader, Dialect::kMessages));
-    apply_thinking(thinking, conversation);
+    apply_thinking(thinking, rules, conversation);
     if (!request.sampling.reasoning_tokens_max) {
         request.sampling.reasoning_tokens_max = thinking.budget_tokens;
     }
-    DI_TRY_STATUS(parse_tool_fields(reader, request));
+    DI_TRY_STATUS(parse_tool_fields(reader, request, {.drops_server_tools = rules.drops_server_tools}));
     DI_TRY(conversation.response_format, parse_format_fields(reader, Dialect::kMessages));
     DI_TRY_STATUS(check_request(request));
     return request;
 }
 
-Result<Request> parse_messages_request(std::string_view body_text) {
+Result<Request> parse_messages_request(std::string_view body_text, const MessagesRules& rules) {
     DI_TRY(const auto body, parse_json(body_text));
-    return parse_messages_request(body);
+    return parse_messages_request(body, rules);
 }
 
 }  // namespace di

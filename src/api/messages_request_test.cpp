@@ -106,5 +106,23 @@ TEST(MessagesRequest, FaultsNameTheirPlace) {
             .allows_parallel_calls);
 }
 
+TEST(MessagesRequest, AServerMayLeaveServerToolsOutInsteadOfRefusingThem) {
+    const std::string body = with(kUser, R"("tools": [{"type": "web_search_20250305", "name": "web_search"},
+        {"name": "f", "input_schema": {"type": "object"}}])");
+    expect_refused(body, "tools[0].type");
+    const auto request = parse_messages_request(body, {.drops_server_tools = true});
+    ASSERT_TRUE(request.has_value()) << request.error().text;
+    ASSERT_EQ(request->conversation->tools.size(), 1U);
+    EXPECT_EQ(request->conversation->tools[0].name, "f");
+    EXPECT_EQ(request->ignored_tools, (std::vector<std::string>{"\"web_search_20250305\""}));
+}
+
+TEST(MessagesRequest, AServerSaysWhetherThinkingIsOnWhereTheRequestDoesNot) {
+    const MessagesRules off{.is_thinking_by_default = false};
+    EXPECT_TRUE(parse_messages_request(with(kUser))->conversation->is_thinking);
+    EXPECT_FALSE(parse_messages_request(with(kUser), off)->conversation->is_thinking);
+    EXPECT_TRUE(parse_messages_request(with(kUser, R"("thinking": {"type": "adaptive"})"), off)->conversation->is_thinking);
+}
+
 }  // namespace
 }  // namespace di

@@ -45,13 +45,21 @@ struct SamplingFields {
     std::optional<int64_t> priority;              // lower runs first
     bool wants_logprobs = false;
     int64_t top_logprob_count = 0;
-    std::vector<int32_t> forced_token_ids;  // field golden_token_ids: output by position, -1 = free
+    std::optional<int64_t> prompt_logprob_count;  // completions: alternatives of each prompt token
+    std::vector<int32_t> forced_token_ids;        // field golden_token_ids: output by position, -1 = free
 };
 
 struct StreamFields {
     bool is_streaming = false;
     bool includes_usage = false;        // chat: a chunk of its own with the usage
     bool has_continuous_usage = false;  // chat: usage on every chunk
+};
+
+// Faults that a test asks for (field `fault`).
+struct FaultFields {
+    std::optional<int64_t> nan_logits_at;  // index of the output token
+    std::optional<int64_t> slow_prefill_ms;
+    std::optional<int64_t> engine_error_at;  // index of the output token
 };
 
 // A prompt without chat encoding: text, or token ids taken as they are.
@@ -61,15 +69,21 @@ struct Request {
     Dialect dialect = Dialect::kChat;
     std::string model;                         // as the client wrote it; "" = the served one
     std::optional<Conversation> conversation;  // chat, responses, messages
-    std::vector<RawPrompt> raw_prompts;        // completions
+    std::vector<RawPrompt> raw_prompts;        // completions: at least one
+    ResponseFormat response_format;            // completions: what each answer must look like
+    bool adds_special_tokens = true;           // completions: a text gets its begin of sentence
+    bool echoes_prompt = false;                // completions
     SamplingFields sampling;
     StreamFields stream;
     bool allows_parallel_calls = true;  // false: generation stops after one call
     bool includes_reasoning = true;     // false: reasoning is left out of the answer
     bool separates_reasoning = true;    // false: reasoning is put in front of the content
+    bool streams_reasoning = true;      // false: in a stream reasoning comes in one piece
     bool returns_token_ids = false;
-    std::string request_id;  // "" = the server makes one
-    std::string cache_salt;  // isolates the prefix cache; "" = shared
+    std::string request_id;                     // "" = the server makes one
+    std::string cache_salt;                     // isolates the prefix cache; "" = shared
+    std::optional<int64_t> prompt_tokens_kept;  // the last so many of the prompt; -1: what the context holds
+    std::optional<FaultFields> fault;           // to be refused unless the server allows faults
     // Responses only.
     std::string previous_response_id;
     bool is_stored = true;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/encrypted_reasoning.h"
 #include "api/envelope_fields.h"
 #include "api/format_fields.h"
 #include "api/limits.h"
@@ -69,7 +70,8 @@ Result<std::vector<ContentPart>> parse_parts(const JsonReader& item, std::string
 class ItemReader {
   public:
     Status add(const JsonReader& item) {
-        DI_TRY(const auto type, item.string_or("type", item.has("role") ? "message" : ""));
+        // Two kinds may leave their type out.
+        DI_TRY(const auto type, item.string_or("type", item.has("role") ? "message" : item.has("id") ? "item_reference" : ""));
         if (type == "message") {
             return add_message(item);
         }
@@ -121,6 +123,15 @@ class ItemReader {
             DI_TRY(const auto part, JsonReader::open((*contents)[i], item_path(item.path_of("content"), i)));
             DI_TRY(const auto text, part.required_string("text"));
             turn.reasoning += has_reasoning_ ? "\n" + text : text;
+            has_reasoning_ = true;
+        }
+        if (contents != nullptr && !contents->empty()) {
+            return {};
+        }
+        // A client that stores nothing on our side sends the blob alone; one of another service says nothing to us.
+        DI_TRY(const auto blob, item.string_or("encrypted_content", ""));
+        if (const auto text = open_reasoning(blob); text && !text->empty()) {
+            turn.reasoning += has_reasoning_ ? "\n" + *text : *text;
             has_reasoning_ = true;
         }
         return {};

@@ -213,6 +213,7 @@ Status parse_logprobs(const JsonReader& body, Dialect dialect, SamplingFields& f
         DI_TRY(const auto count, body.integer("logprobs", {.low = 0, .high = kTopLogprobsMax}));
         fields.wants_logprobs = count.has_value();
         fields.top_logprob_count = count.value_or(0);
+        DI_TRY(fields.prompt_logprob_count, body.integer("prompt_logprobs", {.low = 0, .high = kTopLogprobsMax}));
         return {};
     }
     DI_TRY(const auto count, body.integer("top_logprobs", {.low = 0, .high = kTopLogprobsMax}));

@@ -34,6 +34,7 @@ Result<Tool> parse_function(const JsonReader& reader, std::string_view schema_ke
 
 Result<Tool> parse_custom(const JsonReader& reader) {
     Tool tool;
+    tool.is_custom = true;
     tool.path = reader.path();
     DI_TRY(tool.name, reader.required_string("name"));
     DI_TRY_STATUS(check_name(tool.name, reader.path_of("name")));
@@ -124,12 +125,17 @@ Status parse_response_tools(const JsonReader& body, Request& request) {
     return {};
 }
 
-Status parse_message_tools(const JsonReader& body, Conversation& conversation) {
+Status parse_message_tools(const JsonReader& body, const ToolRules& rules, Request& request) {
+    Conversation& conversation = *request.conversation;
     DI_TRY(const auto* tools, body.array("tools", kToolsMax));
     bool has_direct_tool = false;
     for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
         DI_TRY(const auto reader, JsonReader::open((*tools)[i], item_path(body.path_of("tools"), i)));
         DI_TRY(const auto type, reader.string_or("type", "custom"));
+        if (type != "custom" && rules.drops_server_tools) {
+            request.ignored_tools.push_back(short_quoted(type));
+            continue;
+        }
         if (type != "custom") {
             return fail(ErrorCode::kInvalidArgument,
                         "{}: {}, server tools are not supported, expected a tool with input_schema", reader.path_of("type"),
@@ -277,10 +283,10 @@ Status check_sizes(const Conversation& conversation) {
 
 }  // namespace
 
-Status parse_tool_fields(const JsonReader& body, Request& request) {
+Status parse_tool_fields(const JsonReader& body, Request& request, const ToolRules& rules) {
     Conversation& conversation = *request.conversation;
     if (request.dialect == Dialect::kMessages) {
-        DI_TRY_STATUS(parse_message_tools(body, conversation));
+        DI_TRY_STATUS(parse_message_tools(body, rules, request));
         DI_TRY_STATUS(parse_message_choice(body, request));
     } else {
         if (request.dialect == Dialect::kResponses) {
@@ -299,7 +305,7 @@ Status parse_tool_fields(const JsonReader& body, Request& request) {
 }
 
 std::string namespaced_name(std::string_view name_space, std::string_view name) {
-    return fmt::format("{}::{}", name_space, name);
+    return fmt::format("{}{}{}", name_space, kNamespaceJoint, name);
 }
 
 std::string custom_tool_arguments(std::string_view input) {

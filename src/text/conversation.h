@@ -64,6 +64,7 @@ struct Tool {
     std::string description;                     // "" when none was given
     JsonValue parameters = JsonValue::object();  // JSON Schema of the arguments; {} when none was given
     bool is_strict = false;                      // arguments are forced to the schema, closed
+    bool is_custom = false;                      // its one argument `input` is text that the client gets as it is
     std::string path;                            // where in the request it stood: "tools[0]"
     std::string schema_key = "parameters";       // how the request's dialect calls the schema
 };
