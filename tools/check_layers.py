@@ -35,6 +35,7 @@ WRAPPED = {
     r"(turbojpeg|png|webp/.*)\.h": r"^src/text/image\.cpp$",
     r"spdlog/": r"^src/base/log\.cpp$",
     r"(boost/|openssl/)": r"^src/(http|base)/.*\.cpp$",
+    r"zlib\.h": r"^src/http/.*\.cpp$",
     r"hwy/": r"^(src/backend/cpu|bench)/.*",
     r"nanobind/": r"^python/.*",
     r"benchmark/": r"^bench/.*",
