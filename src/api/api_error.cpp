@@ -65,9 +65,9 @@ ApiError api_error_of(const Error& error) {
         case ErrorCode::kUnsupported: result.kind = ApiErrorKind::kUnsupportedParameter; break;
         case ErrorCode::kContextExceeded: result.kind = ApiErrorKind::kContextLength; break;
         case ErrorCode::kTimedOut: result.kind = ApiErrorKind::kTimeout; break;
-        case ErrorCode::kUnavailable:
+        case ErrorCode::kUnavailable:  // the queue is full, or the first token too far away
         case ErrorCode::kOutOfMemory:
-            result.kind = ApiErrorKind::kOverloaded;
+            result.kind = ApiErrorKind::kRateLimit;
             result.retry_after_s = kRetryAfterS;
             break;
         case ErrorCode::kNotFound:  // a file or a tensor of ours, nothing that the client named

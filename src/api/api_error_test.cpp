@@ -88,7 +88,7 @@ TEST(ApiError, ErrorsOfTheProductBecomeKindsAndFields) {
     EXPECT_EQ(api_error_of({ErrorCode::kContextExceeded, "the context holds 8"}).kind, ApiErrorKind::kContextLength);
     EXPECT_EQ(api_error_of({ErrorCode::kTimedOut, "too late"}).kind, ApiErrorKind::kTimeout);
     const ApiError full = api_error_of({ErrorCode::kUnavailable, "queue: full"});
-    EXPECT_EQ(full.kind, ApiErrorKind::kOverloaded);
+    EXPECT_EQ(full.kind, ApiErrorKind::kRateLimit);
     EXPECT_TRUE(full.retry_after_s.has_value());
     EXPECT_EQ(full.parameter, "");
     EXPECT_EQ(api_error_of({ErrorCode::kInternal, "x: y"}).kind, ApiErrorKind::kInternal);

@@ -193,7 +193,7 @@ class Source : public TokenMaskSource {
 
     [[nodiscard]] Result<std::unique_ptr<TokenMask>> create() const override {
         if (!compilation_->is_done.load(std::memory_order_acquire)) {
-            return fail(ErrorCode::kUnavailable, "structured output: time-out: the grammar was not compiled within {} ms",
+            return fail(ErrorCode::kInvalidArgument, "structured output: time-out: the grammar was not compiled within {} ms",
                         timeout_ms_);
         }
         if (compilation_->error) {
