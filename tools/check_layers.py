@@ -35,6 +35,8 @@ WRAPPED = {
     r"(turbojpeg|png|webp/.*)\.h": r"^src/text/image\.cpp$",
     r"spdlog/": r"^src/base/log\.cpp$",
     r"(boost/|openssl/)": r"^src/(http|base)/.*\.cpp$",
+    r"prometheus/": r"^src/base/metrics\.cpp$",
+    r"sqlite3\.h": r"^src/server/response_store\.cpp$",
     r"hwy/": r"^(src/backend/cpu|bench)/.*",
     r"nanobind/": r"^python/.*",
     r"benchmark/": r"^bench/.*",
