@@ -22,7 +22,7 @@ export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$ROOT
 # Debian 12 names.
 PROGRAM_PACKAGES=(g++ cmake ninja-build pkg-config ccache mold libfmt-dev libspdlog-dev libexpected-dev
     nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev libpng-dev libturbojpeg0-dev libwebp-dev libxxhash-dev
-    libboost1.81-dev libssl-dev zlib1g-dev)
+    libboost1.81-dev libssl-dev zlib1g-dev libsqlite3-dev prometheus-cpp-dev)
 PYTHON_PACKAGES=(python3 python3-venv python3-dev)
 TEST_PACKAGES=(git libgtest-dev libbenchmark-dev clang-14 clang-format-14 libfuzzer-14-dev libclang-rt-14-dev
     g++-aarch64-linux-gnu qemu-user googletest)

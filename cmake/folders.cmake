@@ -8,7 +8,7 @@ function(di_sources out_sources out_tests directory recurse)
     file(GLOB sources CONFIGURE_DEPENDS ${directory}/*.cpp)
   endif()
   if(DI_BACKEND_ONLY)
-    list(FILTER sources EXCLUDE REGEX "/src/base/hash")  # its library is not in cross builds, and no backend hashes
+    list(FILTER sources EXCLUDE REGEX "/src/base/(hash|metrics)")  # their libraries are not in cross builds
   endif()
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")

@@ -36,6 +36,8 @@ WRAPPED = {
     r"spdlog/": r"^src/base/log\.cpp$",
     r"(boost/|openssl/)": r"^src/(http|base)/.*\.cpp$",
     r"zlib\.h": r"^src/http/.*\.cpp$",
+    r"prometheus/": r"^src/base/metrics\.cpp$",
+    r"sqlite3\.h": r"^src/server/response_store\.cpp$",
     r"hwy/": r"^(src/backend/cpu|bench)/.*",
     r"nanobind/": r"^python/.*",
     r"benchmark/": r"^bench/.*",

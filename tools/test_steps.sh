@@ -9,7 +9,7 @@ FILTER=
 WANTS_GPU=0
 FUZZ_SECONDS=${FUZZ_SECONDS:-10}
 # Test programs of src/; the rest of ctest's list are the end-to-end programs of tests/.
-UNIT_PROGRAMS='^(base|tensor|backend|weights|kv|model|engine|text|api|session|http|c_abi)_test$'
+UNIT_PROGRAMS='^(base|tensor|backend|weights|kv|model|engine|text|api|session|http|server|c_abi)_test$'
 
 count() { # PASSED FAILED SKIPPED
     PASSED=$((PASSED + $1))

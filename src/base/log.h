@@ -15,6 +15,8 @@ enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError };
 
 // "debug", "info" (the default), "warning" or "error": messages below it are dropped.
 [[nodiscard]] Status set_log_level(std::string_view name);
+// Lines as text (the default), or each a JSON object {"time","level","message"}. Before other threads write.
+void set_log_json(bool is_json);
 [[nodiscard]] bool is_logged(LogLevel level);
 void write_log(LogLevel level, std::string_view line);
 

@@ -20,6 +20,16 @@ TEST(Log, LevelsDropWhatIsBelowThem) {
     ASSERT_TRUE(set_log_level("info"));
 }
 
+TEST(Log, LinesOfJsonHoldWhateverIsWritten) {
+    set_log_json(true);
+    testing::internal::CaptureStderr();
+    log_warning("a \"b\" {}", "%v\n\xff");
+    const std::string text = testing::internal::GetCapturedStderr();
+    set_log_json(false);
+    EXPECT_TRUE(text.starts_with("{\"time\":\"20")) << text;
+    EXPECT_TRUE(text.ends_with("Z\",\"level\":\"warning\",\"message\":\"a \\\"b\\\" %v\\u000a\xEF\xBF\xBD\"}\n")) << text;
+}
+
 TEST(Log, UnknownLevelIsNamed) {
     const Status status = set_log_level("loud");
     ASSERT_FALSE(status);

@@ -106,6 +106,8 @@ constexpr EnvironmentRow kRows[] = {
 };
 
 constexpr std::string_view kPrefix = "DEEPINFER_";
+// Settings of the service (server/settings.h), which reads them itself; they say nothing to anything else.
+constexpr std::string_view kServePrefix = "DEEPINFER_SERVE_";
 
 // "nvidia>cuda|1>true": what `value` is called here.
 std::string translated(std::string_view values, const std::string& value) {
@@ -132,6 +134,9 @@ const EnvironmentRow* find_environment_row(std::string_view name) {
 
 Result<EnvironmentMeaning> meaning_of(std::string_view name, const std::string& value) {
     EnvironmentMeaning meaning;
+    if (name.starts_with(kServePrefix)) {
+        return meaning;
+    }
     const EnvironmentRow* row = find_environment_row(name);
     if (row == nullptr) {
         meaning.warning = fmt::format("unknown environment variable {}", name);

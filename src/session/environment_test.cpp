@@ -132,6 +132,12 @@ TEST(Environment, UnknownNamesWarnAndWrongValuesAreErrors) {
     EXPECT_EQ(status.error().text, "DEEPINFER_USE_NEXTN_DECODE: \"many\", expected an integer from 0 to 64");
 }
 
+TEST(Environment, SettingsOfTheServiceAreLeftToIt) {
+    const EnvironmentMeaning meaning = meaning_of("DEEPINFER_SERVE_PORT", "80").value();
+    EXPECT_EQ(meaning.setting, nullptr);
+    EXPECT_EQ(meaning.warning, "");
+}
+
 TEST(Environment, AnEmptyValueIsAsIfTheNameWereNotSet) { EXPECT_EQ(meaning_of("DEEPINFER_THREADS", "")->setting, nullptr); }
 
 TEST(Environment, NamesAreUniqueAndDocumented) {
