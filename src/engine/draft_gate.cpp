@@ -20,6 +20,13 @@ constexpr int64_t kLongestWait = 4096;
 constexpr double kDrawdownMax = 8.0;
 // One round counts no more: a step that was interrupted says nothing about drafts.
 constexpr double kRoundLossMax = 2.0;
+// Open, so many steps of each interval do without drafts: the first still has some to verify.
+constexpr int32_t kPlainSteps = 9;
+constexpr int64_t kPlainInterval = 256;
+// What gains half a step a round would not lose by a small error, and has more to lose by asking.
+constexpr int64_t kPlainIntervalOfGains = 2048;
+constexpr double kLargeGain = 0.5;
+constexpr double kSmoothing = 1.0 / 32.0;
 // Open for so long, the next closing is a new story and waits as the first one did.
 constexpr int64_t kRoundsToTrust = 512;
 
@@ -37,7 +44,13 @@ bool DraftGate::is_probing(int32_t sequences) const { return octaves_[octave_of(
 int32_t DraftGate::next_step(int32_t sequences, bool may_probe) {
     Octave& octave = octaves_[octave_of(sequences)];
     if (octave.mode == Mode::kOpen) {
-        return sequences;
+        if (--octave.plain_after <= 0) {
+            octave.plain_left = kPlainSteps;
+            octave.plain_after = octave.profit > kLargeGain ? kPlainIntervalOfGains : kPlainInterval;
+        }
+        const bool is_plain = octave.plain_left > 0;
+        octave.plain_left -= is_plain ? 1 : 0;
+        return is_plain ? 0 : sequences;
     }
     if (octave.mode == Mode::kClosed) {
         if (octave.wait_steps > 0) {
@@ -87,7 +100,9 @@ void DraftGate::record_profit(int32_t sequences, double profit) {
         return;
     }
     ++octave.open_rounds;
-    octave.drawdown = std::min(0.0, octave.drawdown + std::max(profit, -kRoundLossMax));
+    const double counted = std::max(profit, -kRoundLossMax);
+    octave.profit += (counted - octave.profit) * kSmoothing;
+    octave.drawdown = std::min(0.0, octave.drawdown + counted);
     if (octave.drawdown < -kDrawdownMax) {
         close(octave);
     }
@@ -103,6 +118,9 @@ void DraftGate::open(Octave& octave) {
     octave.mode = Mode::kOpen;
     octave.open_rounds = 0;
     octave.drawdown = 0.0;
+    octave.profit = 0.0;
+    octave.plain_after = kPlainInterval;
+    octave.plain_left = 0;
 }
 
 void DraftGate::close(Octave& octave) {

@@ -140,6 +140,22 @@ TEST(DraftGate, ManySmallGainsDoNotHideLargeLosses) {
     EXPECT_FALSE(gate.is_open(1));
 }
 
+TEST(DraftGate, SomeStepsDoWithoutDraftsFewerWhereMuchIsGained) {
+    for (const double profit : {0.05, 1.0}) {
+        DraftGate gate;
+        open(gate, 4);
+        int64_t without = 0;
+        constexpr int64_t kSteps = 20480;
+        for (int64_t i = 0; i < kSteps; ++i) {
+            without += gate.next_step(4, true) == 0 ? 1 : 0;
+            gate.record_profit(4, profit);
+        }
+        const int64_t interval = profit > 0.5 ? 2048 : 256;
+        EXPECT_NEAR(static_cast<double>(without), 9.0 * kSteps / static_cast<double>(interval), 18.0) << profit;
+        EXPECT_GE(without, 9) << profit;
+    }
+}
+
 TEST(DraftGate, OneInterruptedStepDoesNotCloseIt) {
     DraftGate gate;
     open(gate, 1);

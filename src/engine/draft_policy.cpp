@@ -1,6 +1,7 @@
 #include "engine/draft_policy.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -15,6 +16,10 @@ namespace {
 constexpr int32_t kTriesMin = 5;
 // Fewer steps of a number of rows have cost at most so much more than others will.
 constexpr double kFewTriesShare = 0.75;
+// Of the newest step without drafts in their mean: what a few dozen of them average out.
+constexpr double kPlainSmoothing = 1.0 / 16.0;
+// A step that takes so many times the mean was interrupted.
+constexpr double kInterrupted = 2.0;
 // Of the time of every step, for tries.
 constexpr double kTryShare = 1.0 / 128.0;
 // Steps without drafts that tries may cost before they are paid for: nothing is known without the first of them.
@@ -56,8 +61,8 @@ void DraftPolicy::choose(std::span<const DraftState> sequences, const VerifyRoom
     step_ = {.rows = plan.base_rows == 0 ? plan.sequences : -1,
              .sequences = plan.sequences,
              .tokens = static_cast<double>(plan.sequences),
-             .plain_ms = decode_ms(plan, plan.sequences)};
-    may_probe_ = may_try() && cost_.recent_steps(plan.sequences, kCostSamples) >= kTriesMin;
+             .plain_ms = plain_ms(plan)};
+    may_probe_ = may_try() && plain_steps(plan.sequences).count >= kTriesMin;
     if (plan.rows_end == plan.sequences) {
         return;
     }
@@ -170,7 +175,23 @@ double DraftPolicy::decode_ms(const Plan& plan, int32_t rows) const {
     return cost_.model_ms(all, context, overlap_.expected(all)) - plan.prompt_ms + cost_.sampler_ms(rows);
 }
 
-// The same, as low as it can be: costs never fall with rows.
+DraftPolicy::PlainSteps& DraftPolicy::plain_steps(int32_t sequences) {
+    return plain_steps_.at(static_cast<size_t>(std::bit_width(static_cast<uint32_t>(sequences))));
+}
+
+// Without drafts. What drafts gain is the difference of two times: a median of a few steps, good enough for one of them,
+// could be wrong by as much as that where steps vary. The curve only carries the mean over to another number of sequences.
+double DraftPolicy::plain_ms(const Plan& plan) {
+    const double here = decode_ms(plan, plan.sequences);
+    const PlainSteps& plain = plain_steps(plan.sequences);
+    if (plain.count == 0 || plan.base_rows > 0) {
+        return here;
+    }
+    const double there = decode_ms(plan, static_cast<int32_t>(std::lround(plain.sequences)));
+    return there > 0.0 ? plain.ms * here / there : here;
+}
+
+// The same as decode_ms(), as low as it can be: costs never fall with rows.
 double DraftPolicy::cheapest_ms(const Plan& plan, int32_t rows) const {
     if (cost_.recent_steps(rows, kCostSamples) > 0) {
         return decode_ms(plan, rows);
@@ -220,7 +241,15 @@ void DraftPolicy::judge(const StepTimes& times) {
     account_ms_ += std::isfinite(ms) ? kTryShare * ms : 0.0;
     const Expected step = std::exchange(step_, {});
     const bool has_drafts = times.draft_rows > 0 || times.rows > step.sequences;
-    if (!scheduled_ || step.rows != times.rows || !has_drafts || !std::isfinite(ms)) {
+    if (!scheduled_ || step.rows != times.rows || !std::isfinite(ms)) {
+        return;
+    }
+    if (!has_drafts) {
+        PlainSteps& plain = plain_steps(step.sequences);
+        const double share = std::max(kPlainSmoothing, 1.0 / static_cast<double>(++plain.count));
+        const double counted = plain.count > kTriesMin ? std::min(ms, kInterrupted * plain.ms) : ms;
+        plain.ms += (counted - plain.ms) * share;
+        plain.sequences += (step.sequences - plain.sequences) * share;
         return;
     }
     const double steps_of_tokens = step.tokens / step.sequences;
@@ -238,10 +267,6 @@ int32_t DraftPolicy::row_count_to_try(const Plan& plan, const VerifyTotal& best)
         if (is_worth_a_try(plan, rows, best)) {
             return rows;
         }
-    }
-    // What drafts are measured by.
-    if (cost_.recent_steps(plan.sequences, kCostSamples) < kTriesMin || cost_.recent_steps(plan.sequences, kRetrySteps) == 0) {
-        return plan.sequences;
     }
     return gap_to_halve(plan, best);
 }

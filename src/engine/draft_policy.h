@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -45,7 +46,7 @@ struct StepSample {
 // To know a cost it must be paid now and then, and what that loses is kept on an account: every step adds 1/128 of its time,
 // every try takes what it was slower than the tokens it brought. There is none while the account is overdrawn by the time of
 // two steps. So drafts that do not pay cost less than a hundredth of the time.
-// Steps without prompts in them try out all drafts, no draft and half of the drafts, unless they could not be the best choice if
+// Steps without prompts in them try out all drafts and half of the drafts, unless they could not be the best choice if
 // they cost as little as is possible (costs never fall with rows), or a few steps showed it: until there are five steps of
 // about as many rows each, and once more when the last such step is over 1,024
 // steps ago, or 4,096 where even half of the cost would not make it the best choice. Gaps between known
@@ -102,6 +103,12 @@ class DraftPolicy {
         double prompt_ms = 0.0;     // charged to the prompts
         double draft_ms = 0.0;      // of a round of drafting for all
     };
+    // Steps of decoding without drafts, of about as many sequences: fading means.
+    struct PlainSteps {
+        double ms = 0.0;
+        double sequences = 0.0;
+        int64_t count = 0;
+    };
     // What a step was chosen for, until its times are there.
     struct Expected {
         int32_t rows = -1;  // none: not to be judged
@@ -115,6 +122,8 @@ class DraftPolicy {
     void learn_typical_rates(std::span<const DraftState> sequences);
     void correct_rates(std::span<const DraftState> sequences, const VerifyRoom& room);
     [[nodiscard]] double decode_ms(const Plan& plan, int32_t rows) const;
+    [[nodiscard]] PlainSteps& plain_steps(int32_t sequences);
+    [[nodiscard]] double plain_ms(const Plan& plan);
     [[nodiscard]] double cheapest_ms(const Plan& plan, int32_t rows) const;
     [[nodiscard]] int32_t choose_total(const Plan& plan);
     [[nodiscard]] double gain_for_all(const Plan& plan, bool is_hopeful) const;
@@ -132,10 +141,11 @@ class DraftPolicy {
     ExpertOverlap overlap_;
     AcceptStatistics statistics_;
     DraftGate gate_;
-    Expected step_;                   // of choose(), for record()
-    double account_ms_ = 0.0;         // for tries
-    bool may_probe_ = false;          // in the step chosen last
-    std::vector<float> corrected_;    // rates of choose(): newest, previous
+    std::array<PlainSteps, 32> plain_steps_{};  // by octave of sequences
+    Expected step_;                             // of choose(), for record()
+    double account_ms_ = 0.0;                   // for tries
+    bool may_probe_ = false;                    // in the step chosen last
+    std::vector<float> corrected_;              // rates of choose(): newest, previous
     std::vector<float> typical_;      // [depth] rates of late, for sequences of which nothing is known yet; empty: nobody knows
     std::vector<double> expected_;    // tokens by drafts of the step to be planned
     std::vector<VerifyRates> rates_;  // views of these

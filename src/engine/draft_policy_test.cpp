@@ -49,8 +49,11 @@ struct World {
 // An engine that decodes for ever.
 class Simulation {
   public:
-    explicit Simulation(World start, bool scheduled = true, VerifyMode mode = VerifyMode::kExact)
-        : world(std::move(start)), policy(kDepth, scheduled, mode), states_(static_cast<size_t>(world.sequences)) {}
+    explicit Simulation(World start, bool scheduled = true, VerifyMode mode = VerifyMode::kExact, uint64_t seed = kSeed)
+        : world(std::move(start)),
+          policy(kDepth, scheduled, mode),
+          random_(seed),
+          states_(static_cast<size_t>(world.sequences)) {}
 
     // Expected tokens a millisecond of these steps.
     double run(int64_t steps) {
@@ -65,6 +68,7 @@ class Simulation {
     World world;
     DraftPolicy policy;
     int64_t drafted_steps = 0;
+    int64_t drafted_rounds = 0;  // of single sequences
     int64_t verified_drafts = 0;
 
   private:
@@ -95,6 +99,7 @@ class Simulation {
         verified_drafts += rows - world.sequences;
         const DraftPolicy::Round round = policy.next_round(world.sequences, false);
         drafted_steps += round.depth > 0 ? 1 : 0;
+        drafted_rounds += round.sequences_max;
         const double draft_ms = world.draft_ms * round.sequences_max / world.sequences;
         const double sampler_ms = world.sampler_ms_per_row * rows;
         ms += world.step_ms(rows) + draft_ms;
@@ -142,7 +147,7 @@ class Simulation {
         }
     }
 
-    SeededRandom random_{kSeed};
+    SeededRandom random_;
     std::vector<Sequence> states_;
 };
 
@@ -198,6 +203,24 @@ TEST(DraftPolicy, IsNeverMuchWorseThanNoDraftsFromTheFirstStepOn) {
         Simulation simulation(c.world);
         const double got = simulation.run(4000);
         EXPECT_GE(got, 0.98 * c.world.fixed(0)) << c.name << ", " << c.world.sequences << " sequences, seed " << kSeed;
+    }
+}
+
+// Nearly worth it for one sequence, on a machine whose steps vary by half.
+TEST(DraftPolicy, NoiseDoesNotKeepOpenWhatLoses) {
+    for (const int32_t sequences : {1, 8}) {
+        World world = {.sequences = sequences, .model_ms = [](int32_t rows) { return 0.7 + 0.6 * rows; }};
+        world.draft_ms = 0.5 + 0.25 * sequences;
+        world.confidence_low = 0.4;
+        world.noise = 0.5;
+        double sum = 0.0;
+        constexpr int kRuns = 8;
+        for (uint64_t run = 0; run < kRuns; ++run) {
+            Simulation simulation(world, true, VerifyMode::kExact, kSeed + run);
+            simulation.run(400);
+            sum += simulation.run(3000) / kRuns;
+        }
+        EXPECT_GE(sum, 0.98 * world.fixed(0)) << sequences << " sequences, seed " << kSeed;
     }
 }
 
@@ -263,16 +286,16 @@ TEST(DraftPolicy, StopsDraftingWhenDraftsLoseAndComesBackWhenTheyPay) {
     World world = rare_accepts(compute_bound(32));
     Simulation simulation(world);
     simulation.run(400);
-    simulation.drafted_steps = 0;
+    simulation.drafted_steps = simulation.drafted_rounds = 0;
     simulation.run(4000);
-    EXPECT_LE(simulation.drafted_steps, 4000 / 50) << "seed " << kSeed;
+    EXPECT_LE(simulation.drafted_rounds, 32 * 4000 / 25) << "seed " << kSeed;
     EXPECT_GE(simulation.drafted_steps, 4) << "seed " << kSeed;  // it still asks now and then
     // The texts become easy, and the machine idle.
     simulation.world = memory_bound(32);
     simulation.run(8192);
     simulation.drafted_steps = 0;
     const double got = simulation.run(1000);
-    EXPECT_EQ(simulation.drafted_steps, 1000) << "seed " << kSeed;
+    EXPECT_GE(simulation.drafted_steps, 960) << "seed " << kSeed;  // some are to compare with
     EXPECT_GE(got, 0.99 * simulation.world.best_fixed()) << "seed " << kSeed;
 }
 
@@ -290,7 +313,7 @@ TEST(DraftPolicy, ComesBackWhenAcceptanceRisesOnTheSameMachine) {
     simulation.run(4096);
     simulation.drafted_steps = 0;
     const double got = simulation.run(1000);
-    EXPECT_EQ(simulation.drafted_steps, 1000) << "seed " << kSeed;
+    EXPECT_GE(simulation.drafted_steps, 960) << "seed " << kSeed;  // some are to compare with
     EXPECT_GE(got, 0.99 * simulation.world.best_fixed()) << "seed " << kSeed;
 }
 
