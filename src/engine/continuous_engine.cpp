@@ -144,7 +144,9 @@ void ContinuousEngine::fill_work(StepWork& work) {
     }
     std::swap(work.copies, scheduler_.copies());
     scheduler_.copies().clear();
-    work.draft_depth = std::min(draft_depth_, policy_.draft_depth(static_cast<int32_t>(work.used)));
+    const DraftPolicy::Round round = policy_.next_round(static_cast<int32_t>(work.used), work.prompt_rows > 0);
+    work.draft_depth = round.depth;
+    work.draft_sequences_max = round.sequences_max;
     build_batch(context_, work);
 }
 

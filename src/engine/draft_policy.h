@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -40,13 +41,17 @@ struct StepSample {
 // When drafts are made and how many are verified: those that raise expected tokens per millisecond of the whole step,
 // drafting included. Everything that this needs is learned from the steps as they run: what rows, context, newly touched
 // experts, sampling and drafting cost (StepCost, ExpertOverlap), how far confidences can be believed (AcceptStatistics),
-// whether drafting pays at all (DraftGate).
+// for how many sequences drafting pays (DraftGate).
 //
-// To know a cost it must be paid now and then. Steps without prompts in them try out all drafts, no draft and half of the
-// drafts until there are five steps of about as many rows each, and once more when the last such step is over 1,024
+// To know a cost it must be paid now and then, and what that loses is kept on an account: every step adds 1/128 of its time,
+// every try takes what it was slower than the tokens it brought. There is none while the account is overdrawn by the time of
+// two steps. So drafts that do not pay cost less than a hundredth of the time.
+// Steps without prompts in them try out all drafts and half of the drafts, unless they could not be the best choice if
+// they cost as little as is possible (costs never fall with rows), or a few steps showed it: until there are five steps of
+// about as many rows each, and once more when the last such step is over 1,024
 // steps ago, or 4,096 where even half of the cost would not make it the best choice. Gaps between known
 // numbers are halved as long as the cheapest that cost could be there would make it the best choice: this finds stairs that
-// a straight line hides. While only one number of rows is known, all drafts are verified.
+// a straight line hides.
 //
 // Rows of prompts in the step are charged to the prompts: what counts is what drafts add to the time of this step, on top
 // of what the sequences would take by themselves. Else any draft would look cheap beside a long prompt chunk.
@@ -58,11 +63,17 @@ class DraftPolicy {
     // `depth`: drafts of a round; 0: none ever. Not `scheduled`: always that many, all verified as far as there is room.
     DraftPolicy(int32_t depth, bool scheduled, VerifyMode mode);
 
-    // Asked once a step, before its drafting: how many drafts for each of `sequences`. 0 while drafting loses.
-    [[nodiscard]] int32_t draft_depth(int32_t sequences);
+    // Of each step, in this order: choose(), next_round(), record().
 
     // drafts_to_verify[i]: the first so many drafts of sequence i.
     void choose(std::span<const DraftState> sequences, const VerifyRoom& room, std::vector<int32_t>& drafts_to_verify);
+
+    // What is drafted behind the step: `depth` tokens for up to so many of its sequences, whichever. Depth 0: nothing.
+    struct Round {
+        int32_t depth = 0;
+        int32_t sequences_max = 0;
+    };
+    [[nodiscard]] Round next_round(int32_t sequences, bool has_prompts);
 
     void record(const StepSample& sample);
 
@@ -84,19 +95,40 @@ class DraftPolicy {
     // The step to be planned, in numbers.
     struct Plan {
         int32_t sequences = 0;
+        int32_t drafted = 0;   // sequences that have drafts
         int32_t rows_end = 0;  // with all drafts that there is room for
         int32_t base_rows = 0;
         int64_t context_sum = 0;
         int64_t draft_context = 0;  // that a draft sees, on average
         double prompt_ms = 0.0;     // charged to the prompts
-        double draft_ms = 0.0;      // of a round of drafting
+        double draft_ms = 0.0;      // of a round of drafting for all
+    };
+    // Steps of decoding without drafts, of about as many sequences: fading means.
+    struct PlainSteps {
+        double ms = 0.0;
+        double sequences = 0.0;
+        int64_t count = 0;
+    };
+    // What a step was chosen for, until its times are there.
+    struct Expected {
+        int32_t rows = -1;  // none: not to be judged
+        int32_t sequences = 0;
+        double tokens = 0.0;
+        double plain_ms = 0.0;  // of the same step without drafts
+        bool is_try = false;
     };
 
     [[nodiscard]] Plan make_plan(std::span<const DraftState> sequences, const VerifyRoom& room) const;
     void learn_typical_rates(std::span<const DraftState> sequences);
     void correct_rates(std::span<const DraftState> sequences, const VerifyRoom& room);
     [[nodiscard]] double decode_ms(const Plan& plan, int32_t rows) const;
+    [[nodiscard]] PlainSteps& plain_steps(int32_t sequences);
+    [[nodiscard]] double plain_ms(const Plan& plan);
+    [[nodiscard]] double cheapest_ms(const Plan& plan, int32_t rows) const;
     [[nodiscard]] int32_t choose_total(const Plan& plan);
+    [[nodiscard]] double gain_for_all(const Plan& plan, bool is_hopeful) const;
+    [[nodiscard]] bool may_try() const;
+    void judge(const StepTimes& times);
     [[nodiscard]] int32_t row_count_to_try(const Plan& plan, const VerifyTotal& best) const;
     [[nodiscard]] bool is_worth_a_try(const Plan& plan, int32_t rows, const VerifyTotal& best) const;
     [[nodiscard]] int32_t gap_to_halve(const Plan& plan, const VerifyTotal& best) const;
@@ -109,7 +141,11 @@ class DraftPolicy {
     ExpertOverlap overlap_;
     AcceptStatistics statistics_;
     DraftGate gate_;
-    std::vector<float> corrected_;    // rates of choose(): newest, previous
+    std::array<PlainSteps, 32> plain_steps_{};  // by octave of sequences
+    Expected step_;                             // of choose(), for record()
+    double account_ms_ = 0.0;                   // for tries
+    bool may_probe_ = false;                    // in the step chosen last
+    std::vector<float> corrected_;              // rates of choose(): newest, previous
     std::vector<float> typical_;      // [depth] rates of late, for sequences of which nothing is known yet; empty: nobody knows
     std::vector<double> expected_;    // tokens by drafts of the step to be planned
     std::vector<VerifyRates> rates_;  // views of these

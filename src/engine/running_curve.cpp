@@ -171,4 +171,14 @@ int32_t RunningCurve::next_known(int32_t count, int32_t samples) const {
     return -1;
 }
 
+int32_t RunningCurve::last_known(int32_t count) const {
+    for (size_t index = std::min(places_.size(), place_index(count) + 1); index-- > 0;) {
+        const auto known = static_cast<int32_t>(std::lround(places_[index].mean_count));
+        if (places_[index].size > 0 && known <= count) {
+            return known;
+        }
+    }
+    return -1;
+}
+
 }  // namespace di

@@ -27,6 +27,8 @@ class RunningCurve {
     // The nearest count above `count` that has at least `samples` samples, -1 where there is none: in between the curve is a
     // guess.
     [[nodiscard]] int32_t next_known(int32_t count, int32_t samples) const;
+    // The nearest count, `count` or below, that has a sample, -1 where there is none: what costs at least as much.
+    [[nodiscard]] int32_t last_known(int32_t count) const;
 
     // Many samples at once, oldest first, in place of all that are known.
     struct Sample {

@@ -161,5 +161,19 @@ TEST(RunningCurve, TakesTheLargestCount) {
     EXPECT_DOUBLE_EQ(curve.at(0), 1.0);
 }
 
+TEST(RunningCurve, LastKnownIsTheNearestCountBelow) {
+    RunningCurve curve;
+    EXPECT_EQ(curve.last_known(5), -1);
+    curve.add(4, 1.0);
+    curve.add(40, 2.0);
+    curve.add(1000, 3.0);
+    EXPECT_EQ(curve.last_known(3), -1);
+    EXPECT_EQ(curve.last_known(4), 4);
+    EXPECT_EQ(curve.last_known(39), 4);
+    EXPECT_EQ(curve.last_known(40), 40);
+    EXPECT_EQ(curve.last_known(999), 40);  // in the same place, but above
+    EXPECT_EQ(curve.last_known(1 << 30), 1000);
+}
+
 }  // namespace
 }  // namespace di

@@ -28,8 +28,8 @@ struct StepTimes {
 // The curve takes what the two slopes leave, and is thereby smooth where the experts that more rows touch are not. The
 // slopes come from how steps of the same number of rows differ: a third of them with the least of it against the third
 // with the most, medians of each, over the last 5,000 steps; negative counts as 0. Sampler and drafter have curves of
-// their own. Without samples everything costs 0, with samples of one number of rows every number costs the same: drafts
-// then seem to be free, all of them are verified, and that brings the samples.
+// their own. Without samples everything costs 0, with samples of one number of rows every number costs the same: what is
+// not known seems to be free, and whoever may pay for the knowledge tries it.
 class StepCost {
   public:
     void record(const StepTimes& times);
@@ -42,6 +42,8 @@ class StepCost {
     [[nodiscard]] int32_t recent_steps(int32_t rows, int64_t newest) const { return curve_.recent_samples(rows, newest); }
     // The next number of rows above with at least so many steps of it, -1 if there is none.
     [[nodiscard]] int32_t next_known(int32_t rows, int32_t steps) const { return curve_.next_known(rows, steps); }
+    // The nearest number of rows, these or fewer, that some step ran, -1 if none did: these rows cost at least as much.
+    [[nodiscard]] int32_t last_known(int32_t rows) const { return curve_.last_known(rows); }
     [[nodiscard]] double context_slope() const { return context_slope_; }  // ms for each token that a row sees
     [[nodiscard]] double expert_ms() const { return expert_ms_; }          // ms for each expert touched
 

@@ -194,7 +194,8 @@ void StepRunner::draft(StepWork& work) {
         const VerifyResult& result = rows.verified;
         const bool goes_on = rows.draws_token && !result.error && result.finish == FinishReason::kNone;
         const auto drawn = static_cast<int32_t>(result.tokens.size());
-        if (work.draft_depth == 0 || !goes_on || rows.sequence->length() + drawn + 1 >= rows.sequence->length_max) {
+        const bool is_full = static_cast<int32_t>(drafting_.size()) >= work.draft_sequences_max;
+        if (work.draft_depth == 0 || is_full || !goes_on || rows.sequence->length() + drawn + 1 >= rows.sequence->length_max) {
             continue;
         }
         // One row for each token drawn counts; before it, all rows of the prompt.

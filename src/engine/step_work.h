@@ -54,7 +54,8 @@ struct StepWork {
     size_t used = 0;
     CacheCopies copies;
     Batch batch;
-    int32_t draft_depth = 0;     // to draft behind this step
+    int32_t draft_depth = 0;  // to draft behind this step
+    int32_t draft_sequences_max = 0;
     int64_t context_tokens = 0;  // over all rows, the tokens that the last row of its sequence sees
     int32_t prompt_rows = 0;
     int32_t draft_rows = 0;  // drafted behind this step: sequences * depth
