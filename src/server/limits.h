@@ -37,4 +37,18 @@ inline constexpr int64_t kStoredEventsMax = 500'000;
 inline constexpr size_t kSpansWaitingMax = 8192;
 inline constexpr size_t kSpansPerBatch = 512;
 
+// Text work of requests: parsing, rendering, tokenising. Two threads keep up with thousands of requests a minute and leave the
+// cores to the engine; what waits there holds its body in memory.
+inline constexpr int kTextThreads = 2;
+inline constexpr size_t kTextTasksMax = 4096;
+// How often clients that wait are looked at.
+inline constexpr double kTickSeconds = 1.0;
+// A step this long is stuck: the longest honest ones take seconds.
+inline constexpr int64_t kStepStuckUs = 120'000'000;
+// When to try again: another server has taken over; the model has been loaded.
+inline constexpr int kRetryAfterDrainS = 5;
+inline constexpr int kRetryAfterUnreadyS = 5;
+// Some hundred tokens.
+inline constexpr int64_t kSelftestFileBytesMax = int64_t{1} << 20;
+
 }  // namespace di

@@ -13,6 +13,7 @@
 #include "server/quotas.h"
 #include "server/request_limits.h"
 #include "server/response_store.h"
+#include "session/answer_plan.h"
 #include "session/settings.h"
 
 // The typed configuration of the service, beside that of model and engine (session/settings.h). One table for flags, the
@@ -117,11 +118,6 @@ struct ServeVariable {
 };
 [[nodiscard]] bool is_serve_variable(std::string_view name);
 [[nodiscard]] ServeVariable serve_variable(std::string_view name, const std::string& value);
-
-enum class SamplingPolicy : uint8_t {
-    kClient,    // as asked for
-    kDeepseek,  // as DeepSeek's service: thinking: temperature 1, top_p at least 0.95; else top_p 1
-};
 
 // Encoded and decoded size of what clients send.
 struct ImageLimits {
