@@ -36,7 +36,7 @@ WRAPPED = {
     r"spdlog/": r"^src/base/log\.cpp$",
     r"(boost/|openssl/)": r"^src/(http|base)/.*\.cpp$",
     r"prometheus/": r"^src/base/metrics\.cpp$",
-    r"sqlite3\.h": r"^src/server/response_store\.cpp$",
+    r"sqlite3\.h": r"^src/server/response_database\.cpp$",
     r"hwy/": r"^(src/backend/cpu|bench)/.*",
     r"nanobind/": r"^python/.*",
     r"benchmark/": r"^bench/.*",
