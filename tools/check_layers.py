@@ -37,7 +37,7 @@ WRAPPED = {
     r"(boost/|openssl/)": r"^src/(http|base)/.*\.cpp$",
     r"zlib\.h": r"^src/http/.*\.cpp$",
     r"prometheus/": r"^src/base/metrics\.cpp$",
-    r"sqlite3\.h": r"^src/server/response_store\.cpp$",
+    r"sqlite3\.h": r"^src/server/response_database\.cpp$",
     r"hwy/": r"^(src/backend/cpu|bench)/.*",
     r"nanobind/": r"^python/.*",
     r"benchmark/": r"^bench/.*",

@@ -51,7 +51,7 @@ class ResponseStore {
     ResponseStore& operator=(const ResponseStore&) = delete;
 
     // Keeps a response, in place of the one of that id and owner, whose events stay. An id of another owner, and a response that is
-    // larger than the whole store, are kInvalidArgument. It lives for lifetime_s from its creation.
+    // larger than the whole store, are errors (kInvalidArgument). It lives for lifetime_s from its creation.
     [[nodiscard]] Status put(const StoredResponse& response, int64_t now_s);
     // Nothing: unknown, expired, evicted, or of another owner.
     [[nodiscard]] Result<std::optional<StoredResponse>> get(std::string_view id, std::string_view owner, int64_t now_s);
@@ -69,7 +69,8 @@ class ResponseStore {
     [[nodiscard]] Result<std::vector<std::string>> events(std::string_view id, std::string_view owner, int64_t first,
                                                           int64_t count_max, int64_t now_s);
 
-    // Responses that an earlier process began and did not end: whoever opens the store ends them.
+    // Responses that an earlier process began and did not end, oldest use first. Whoever opens the store asks before the first put(),
+    // and ends them.
     [[nodiscard]] Result<std::vector<StoredResponse>> unfinished();
 
     [[nodiscard]] ResponseStoreCounts counts() const;
