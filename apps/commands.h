@@ -11,5 +11,6 @@ namespace di {
 [[nodiscard]] int logits_command(const Options& options);
 [[nodiscard]] int doctor_command(const Options& options);
 [[nodiscard]] int bench_command(const Options& options);
+[[nodiscard]] int recipe_command(const Options& options);
 
 }  // namespace di

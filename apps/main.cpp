@@ -19,6 +19,7 @@ int dispatch(const di::ParsedOptions& parsed) {
         case di::Command::kLogits: return di::logits_command(parsed.options);
         case di::Command::kDoctor: return di::doctor_command(parsed.options);
         case di::Command::kBench: return di::bench_command(parsed.options);
+        case di::Command::kRecipe: return di::recipe_command(parsed.options);
     }
     return di::kExitUsage;
 }
