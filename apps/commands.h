@@ -12,5 +12,6 @@ namespace di {
 [[nodiscard]] int doctor_command(const Options& options);
 [[nodiscard]] int serve_command(const Options& options);
 [[nodiscard]] int bench_command(const Options& options);
+[[nodiscard]] int recipe_command(const Options& options);
 
 }  // namespace di

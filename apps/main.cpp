@@ -20,6 +20,7 @@ int dispatch(const di::ParsedOptions& parsed) {
         case di::Command::kDoctor: return di::doctor_command(parsed.options);
         case di::Command::kServe: return di::serve_command(parsed.options);
         case di::Command::kBench: return di::bench_command(parsed.options);
+        case di::Command::kRecipe: return di::recipe_command(parsed.options);
     }
     return di::kExitUsage;
 }

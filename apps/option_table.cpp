@@ -16,6 +16,7 @@ constexpr uint32_t kLogits = bit(Command::kLogits);
 constexpr uint32_t kDoctor = bit(Command::kDoctor);
 constexpr uint32_t kBench = bit(Command::kBench);
 constexpr uint32_t kServe = bit(Command::kServe);
+constexpr uint32_t kRecipe = bit(Command::kRecipe);
 constexpr uint32_t kText = kRun | kChat;
 constexpr uint32_t kEngine = kRun | kChat | kLogits | kBench | kInspect | kServe;
 constexpr uint32_t kAll = kEngine | kDoctor;
@@ -40,6 +41,32 @@ const OptionRow kRows[] = {
      .commands = kBench,
      .target = &Options::subject,
      .is_required = true,
+     .may_stand_in_file = false},
+    {.name = "WHAT",
+     .value_name = "WHAT",
+     .help = "encode (a request to a prompt) or decode (an output to an answer)",
+     .commands = kRecipe,
+     .target = &Options::subject,
+     .is_required = true,
+     .may_stand_in_file = false},
+    {.name = "dialect",
+     .value_name = "D",
+     .help = "whose request it is (default chat)",
+     .commands = kRecipe,
+     .target = &Options::dialect,
+     .choices = "chat|responses|messages",
+     .may_stand_in_file = false},
+    {.name = "input",
+     .value_name = "F",
+     .help = "file with the JSON (default: standard input)",
+     .commands = kRecipe,
+     .target = &Options::input,
+     .may_stand_in_file = false},
+    {.name = "stream",
+     .value_name = "",
+     .help = "decode: the events of a stream instead of the body",
+     .commands = kRecipe,
+     .target = &Options::stream,
      .may_stand_in_file = false},
     {.name = "prompts",
      .value_name = "F",
@@ -226,6 +253,7 @@ constexpr CommandName kCommands[] = {
     {Command::kLogits, "logits", "writes the logits of given token ids to a file"},
     {Command::kDoctor, "doctor", "shows what this machine has, what will be used and why"},
     {Command::kBench, "bench", "measures: latency, limits"},
+    {Command::kRecipe, "recipe", "turns requests into prompts and outputs into answers, without a model"},
 };
 
 bool is_positional(const OptionRow& row) { return row.name.front() >= 'A' && row.name.front() <= 'Z'; }
@@ -243,7 +271,10 @@ T Options::*as_option(T ServeSettings::*member) {
 // Who takes a setting of the model or the engine.
 uint32_t commands_of(std::string_view setting) {
     if (setting == "model") {
-        return kText | kLogits | kBench | kDoctor | kServe;  // inspect has it as its argument
+        return kText | kLogits | kBench | kDoctor | kRecipe | kServe;  // inspect has it as its argument
+    }
+    if (setting == "tokenizer") {
+        return kEngine | kRecipe;
     }
     return setting == "backend" || setting == "threads" || setting == "log-level" ? kAll : kEngine;
 }

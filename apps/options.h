@@ -14,12 +14,12 @@
 // environment, the file of --config, the default written here.
 namespace di {
 
-enum class Command : uint8_t { kRun, kChat, kInspect, kLogits, kDoctor, kBench, kServe };
+enum class Command : uint8_t { kRun, kChat, kInspect, kLogits, kDoctor, kBench, kRecipe, kServe };
 
 struct Options : Settings, ServeSettings {
     // What to do.
     std::optional<std::string> prompt;   // run: PROMPT
-    std::string subject;                 // inspect: M; bench: the benchmark's name
+    std::string subject;                 // inspect: M; bench: the benchmark's name; recipe: encode or decode
     std::optional<std::string> prompts;  // run, bench: file of JSON lines, "-" for standard input
     bool chat = false;
     std::vector<std::string> image;
@@ -40,6 +40,11 @@ struct Options : Settings, ServeSettings {
     std::optional<std::string> json_schema;
     std::optional<std::string> regex;
     std::optional<std::string> grammar;
+
+    // recipe
+    std::string dialect = "chat";
+    std::string input = "-";
+    bool stream = false;
 
     // bench
     std::optional<int64_t> prompt_tokens;

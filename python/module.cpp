@@ -1,3 +1,5 @@
+#include <ctime>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
@@ -6,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/native_session.h"
+#include "session/recipe.h"
 
 // The native half of the package: requests, results, a session. Names and defaults that users see are in the .py files.
 namespace nb = nanobind;
@@ -227,6 +230,52 @@ void bind_session(nb::module_& module) {
         .def_prop_ro("pad_token_id", [](Self& self) { return self.open_session().tokenizer().pad_id(); });
 }
 
+// A tokenizer and what can be done with it alone.
+class NativeRecipe {
+  public:
+    explicit NativeRecipe(const std::string& directory) : tokenizer_(di::Tokenizer::open(directory)) {
+        if (!tokenizer_) {
+            di::python::raise(tokenizer_.error());
+        }
+    }
+
+    [[nodiscard]] std::string encode(const std::string& request, const std::string& dialect) {
+        return checked(dialect, [&](di::Dialect known) { return di::recipe_encode(request, known, context()); });
+    }
+
+    [[nodiscard]] std::string decode(const std::string& input, const std::string& dialect, bool stream) {
+        return checked(dialect, [&](di::Dialect known) { return di::recipe_decode(input, known, stream, context()); });
+    }
+
+  private:
+    [[nodiscard]] di::RecipeContext context() {
+        return {.tokenizer = &*tokenizer_, .random = &random_, .now_s = std::time(nullptr)};
+    }
+
+    template <typename Call>
+    [[nodiscard]] static std::string checked(const std::string& dialect, const Call& call) {
+        const di::Result<di::Dialect> known = di::parse_recipe_dialect(dialect);
+        if (!known) {
+            di::python::raise(known.error());
+        }
+        di::Result<std::string> text = call(*known);
+        if (!text) {
+            di::python::raise(text.error());
+        }
+        return std::move(*text);
+    }
+
+    di::Result<di::Tokenizer> tokenizer_;
+    di::SystemRandom random_;
+};
+
+void bind_recipe(nb::module_& module) {
+    nb::class_<NativeRecipe>(module, "Recipe")
+        .def(nb::init<const std::string&>(), nb::arg("directory"))
+        .def("encode", &NativeRecipe::encode, nb::arg("request"), nb::arg("dialect"))
+        .def("decode", &NativeRecipe::decode, nb::arg("input"), nb::arg("dialect"), nb::arg("stream"));
+}
+
 }  // namespace
 
 NB_MODULE(_deepinfer, module) {
@@ -240,4 +289,5 @@ NB_MODULE(_deepinfer, module) {
     bind_request(module);
     bind_answers(module);
     bind_session(module);
+    bind_recipe(module);
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.metadata as _metadata
 import warnings as _warnings
 
+from . import recipe
 from ._deepinfer import version as __version__
 from .engine_args import EngineArgs
 from .llm import LLM, RequestStream
@@ -31,6 +32,7 @@ __all__ = [
     "SamplingParams",
     "Tokenizer",
     "__version__",
+    "recipe",
 ]
 
 

@@ -18,7 +18,7 @@ def blocks_of(page, language):
 def test_the_python_page(monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     blocks = blocks_of("python.md", "python")
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     names = {}
     for block in blocks:
         exec(compile(block, "docs/python.md", "exec"), names)
