@@ -59,7 +59,7 @@ int serve_until_signalled(Service& service, const sigset_t& signals) {
         const timespec poll{.tv_sec = 0, .tv_nsec = kPollNs};
         const int signal = sigtimedwait(&signals, nullptr, &poll);
         if (signal == SIGHUP) {
-            const Status reloaded = service.reload_keys();
+            const Status reloaded = service.reload();
             log_info("{}", reloaded ? "keys were read again" : "keys stay as they are: " + reloaded.error().text);
         } else if (signal == SIGTERM || signal == SIGINT) {
             if (is_draining) {

@@ -8,6 +8,7 @@
 #include "api/completions_request.h"
 #include "api/envelope_fields.h"
 #include "api/json_reader.h"
+#include "api/known_fields.h"
 #include "api/messages_request.h"
 #include "api/responses_request.h"
 #include "base/log.h"
@@ -269,6 +270,11 @@ tl::expected<void, ApiError> read_job(Service& service, AnswerJob& job) {
         return tl::unexpected<ApiError>(api_error_of(body.error()));
     }
     job.body = std::move(*body);
+    if (service.options().is_strict) {
+        if (const Status known = check_known_fields(job.body, job.exchange->dialect); !known) {
+            return tl::unexpected<ApiError>(api_error_of(known.error()));
+        }
+    }
     Result<Request> request = parse_request(service, job.exchange->dialect, job.body);
     if (!request) {
         return tl::unexpected<ApiError>(api_error_of(request.error()));

@@ -93,6 +93,20 @@ void run_in_background(Service& service, Generation& generation) {
     }
 }
 
+Status end_unfinished_responses(ResponseStore& store, int64_t now_s) {
+    DI_TRY(const std::vector<StoredResponse> unfinished, store.unfinished());
+    for (StoredResponse response : unfinished) {
+        DI_TRY(JsonValue body, parse_json(response.body));
+        body.set("status", JsonValue::string("failed"));
+        body.set("error", JsonValue::object({{"code", JsonValue::string("server_error")},
+                                             {"message", JsonValue::string("the server ended before the response did")}}));
+        response.body = json_text(body);
+        response.is_complete = true;
+        DI_TRY_STATUS(store.put(response, now_s));
+    }
+    return {};
+}
+
 void Followers::add(std::string_view response_id, ExchangePtr exchange, int64_t first) {
     followers_[std::string(response_id)].push_back({.exchange = std::move(exchange), .first = first});
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/generations.h"
+#include "server/response_store.h"
 #include "text/json_text.h"
 
 namespace di {
@@ -23,6 +24,9 @@ class Service;
 
 // The client gets the response as it is now (or, streaming, its events while it listens), and the answer goes on without it.
 void run_in_background(Service& service, Generation& generation);
+
+// Background responses that an earlier process began and did not end have failed: whoever asks for them is told so.
+[[nodiscard]] Status end_unfinished_responses(ResponseStore& store, int64_t now_s);
 
 // Who listens to background responses that run.
 class Followers {

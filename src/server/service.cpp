@@ -83,6 +83,7 @@ Status Service::open_files() {
     }
     if (options_.response_store.is_on) {
         DI_TRY(store_, ResponseStore::open(options_.response_store, unix_s()));
+        DI_TRY_STATUS(end_unfinished_responses(*store_, unix_s()));
     }
     if (options_.allows_image_urls) {
         fetcher_ = Fetcher::create(options_.fetch);
@@ -120,7 +121,6 @@ void Service::tick() {
         followed_s_ = unix_s();
         followers_.keep_alive();
     }
-    log_->flush();
     http_->post_after(kTickSeconds, [this] { tick(); });
 }
 
@@ -309,7 +309,8 @@ void Service::end_drain_if_done() {
     }
 }
 
-Status Service::reload_keys() {
+Status Service::reload() {
+    http_->post([this] { log_->reopen(); });
     if (options_.api_key_file.empty()) {
         return {};
     }

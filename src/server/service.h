@@ -54,8 +54,8 @@ class Service {
     // No new request from now on (503); what runs may end. `done` is called once, on the server's thread, when nothing runs
     // any more or the time of the options is over. Any thread.
     void drain(std::function<void()> done);
-    // Reads the key file again; on an error the old keys stay. Any thread.
-    [[nodiscard]] Status reload_keys();
+    // Reads the key file again (on an error the old keys stay) and opens a new access log. Any thread.
+    [[nodiscard]] Status reload();
 
     // --- for the routes, on the server's thread ------------------------------------------------------------------------
     [[nodiscard]] const ServerOptions& options() const { return options_; }

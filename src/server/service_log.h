@@ -22,8 +22,8 @@ class ServiceLog {
 
     virtual void end(const Generation& generation, int64_t now_us) = 0;
     virtual void refused(const Exchange& exchange, const ApiError& error) = 0;
-    // To be called about once a second.
-    virtual void flush() = 0;
+    // The access log was moved away: a new file.
+    virtual void reopen() = 0;
 };
 
 }  // namespace di
