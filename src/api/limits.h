@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-// Every bound on what a request may ask for, with its reason.
+#include "text/limits.h"
+
+// Every bound on what a request may ask for, with its reason; those on stop strings stand in text/limits.h.
 namespace di {
 
 // Longest output of one request: the maximum of DeepSeek's own service.
@@ -12,9 +14,6 @@ inline constexpr int64_t kOutputTokensMax = 393'216;
 inline constexpr int64_t kChoicesMax = 16;
 // Alternatives a token, as in OpenAI's interface.
 inline constexpr int64_t kTopLogprobsMax = 20;
-// Stop strings are searched in every piece of output; the number is DeepSeek's, the length is far above real ones.
-inline constexpr size_t kStopStringsMax = 16;
-inline constexpr size_t kStopStringBytesMax = 1024;
 // Entries of logit_bias, as in OpenAI's interface.
 inline constexpr size_t kLogitBiasEntriesMax = 300;
 // Lists of token ids (stop, allowed, forced): no vocabulary is larger, no output longer.

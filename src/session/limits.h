@@ -5,8 +5,8 @@
 
 #include "api/limits.h"
 
-// Every bound on what src/session takes from outside, with its reason. Those of a request as a client writes it (stop
-// strings, images) stand in api/limits.h and hold for every way in.
+// Every bound on what src/session takes from outside, with its reason. Those of a request as a client writes it
+// (images) stand in api/limits.h, those of stop strings in text/limits.h; they hold for every way in.
 namespace di {
 
 // Requests handed to the engine and not finished, per sequence of a step: enough that the engine never waits for the

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "session/limits.h"
-#include "session/stop_strings.h"
+#include "text/stop_strings.h"
 #include "text/chat_tokens.h"
 #include "text/chat_encoding.h"
 #include "text/image.h"

@@ -15,7 +15,7 @@
 #include "engine/load.h"
 #include "session/preparer.h"
 #include "session/prompt.h"
-#include "session/stop_strings.h"
+#include "text/stop_strings.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
 

@@ -52,7 +52,8 @@ class AnswerParser {
     // Takes the next piece of ordinary text, or a marker, and appends what became final. Behind is_over() nothing comes.
     void push_text(std::string_view piece, std::vector<AnswerEvent>& events);
     void push_marker(AnswerMarker marker, std::vector<AnswerEvent>& events);
-    // The end of the output; `is_cut`: it was not the model that ended it (length, content filter). What was held back is given out.
+    // The end of the output; `is_cut`: it was not the model that ended it (length, content filter). What was held back is
+    // given out. A call that is open keeps the arguments that came; kCallEnd follows unless the output was cut.
     void finish(bool is_cut, std::vector<AnswerEvent>& events);
 
     // The answer is complete whatever comes: a stop string was found, or calls_max calls have ended.

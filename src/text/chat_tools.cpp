@@ -5,6 +5,7 @@
 
 #include "text/chat_tokens.h"
 #include "text/strict_schema.h"
+#include "text/tool_tags.h"
 
 namespace di {
 namespace {
@@ -57,18 +58,6 @@ Otherwise, output directly after </think> with tool calls or final response.
 constexpr std::string_view kDeclarationsTail =
     "\n\nYou MUST strictly follow the above defined tool name and parameter schemas to invoke tool calls.\n";
 
-// What follows the marker in the tags of a dialect.
-struct ToolTags {
-    std::string_view block;
-    std::string_view invoke;
-    std::string_view parameter;
-};
-
-constexpr ToolTags kTagsV41 = {.block = " calls", .invoke = " invoke", .parameter = " parameter"};
-constexpr ToolTags kTagsV4 = {.block = "tool_calls", .invoke = "invoke", .parameter = "parameter"};
-
-const ToolTags& tags_of(ChatDialect dialect) { return dialect == ChatDialect::kV41 ? kTagsV41 : kTagsV4; }
-
 void open_tag(PromptWriter& writer, std::string_view name) {
     writer.plain("<");
     writer.special(kToolMarkerToken);
@@ -100,7 +89,7 @@ JsonValue::Object arguments_of(const ToolCall& call) {
 }
 
 void write_call(PromptWriter& writer, const ToolCall& call, ChatDialect dialect) {
-    const ToolTags& tags = tags_of(dialect);
+    const ToolTags& tags = tool_tags(dialect);
     open_tag(writer, tags.invoke);
     writer.plain(" name=\"");
     writer.plain(call.name);
@@ -148,12 +137,12 @@ void write_tool_calls(PromptWriter& writer, std::span<const ToolCall> calls, Cha
         write_call(writer, call, dialect);
         writer.plain("\n");
     }
-    close_tag(writer, tags_of(dialect).block);
+    close_tag(writer, tool_tags(dialect).block);
 }
 
 void write_tool_block_opening(PromptWriter& writer, ChatDialect dialect) {
     writer.plain("\n\n");
-    open_tag(writer, tags_of(dialect).block);
+    open_tag(writer, tool_tags(dialect).block);
     writer.plain(">\n");
 }
 

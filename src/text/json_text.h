@@ -85,6 +85,10 @@ struct JsonMember {
 // escaped but quote, backslash and controls below 0x20.
 [[nodiscard]] std::string json_text(const JsonValue& value);
 
+// Appends the text as it stands between the quotes of a JSON string, escaped as above. Character by character: pieces of
+// a text may be given one by one.
+void append_json_escaped(std::string& out, std::string_view text);
+
 // Python's repr(float): the shortest digits that read back as the same double, always with ".0"
 // or an exponent. The value must be finite.
 [[nodiscard]] std::string python_float_text(double value);

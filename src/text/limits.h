@@ -79,6 +79,10 @@ inline constexpr size_t kSchemaAlternativesMax = 256;
 // References followed while schemas are merged: deeper is a circle.
 inline constexpr int kSchemaMergeDepthMax = 32;
 
+// Stop strings are searched in every piece of output; the number is DeepSeek's, the length is far above real ones.
+inline constexpr size_t kStopStringsMax = 16;
+inline constexpr size_t kStopStringBytesMax = 1024;
+
 // A compiled grammar whose masks take longer than this on average is refused: every sequence of the batch waits for them.
 inline constexpr int64_t kMaskMicrosecondsMax = 20'000;
 // Grammars that wait for a compiling thread: a thousand take a minute, longer than any of them may wait.

@@ -1,4 +1,4 @@
-#include "session/stop_strings.h"
+#include "text/stop_strings.h"
 
 #include <random>
 #include <string>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "session/limits.h"
+#include "text/limits.h"
 
 namespace di {
 namespace {

@@ -1,10 +1,10 @@
-#include "session/stop_strings.h"
+#include "text/stop_strings.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
-#include "session/limits.h"
+#include "text/limits.h"
 
 namespace di {
 
