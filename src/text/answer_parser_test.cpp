@@ -235,7 +235,8 @@ TEST(AnswerParser, GivesOutTextAsSoonAsItIsDecided) {
     EXPECT_EQ(joined(events).content, "abc");
     parser.push_text("b", events);
     EXPECT_EQ(joined(events).content, "abc\n<b");
-    parser.push_text(call("get_weather", "").substr(0, 50), events);
+    const std::string whole = call("get_weather", "");
+    parser.push_text(whole.substr(0, whole.find("\">") + 2), events);
     ASSERT_EQ(joined(events).calls.size(), 1U);
     parser.push_text(std::string("<｜DSML｜ parameter name=\"city\" string=\"true\">Par"), events);
     EXPECT_EQ(joined(events).calls.front().arguments, "{\"city\": \"Par");
