@@ -122,11 +122,12 @@ def test_a_streamed_answer_appears_and_the_live_view_shows_numbers(tab, tmp_path
     wait_for_end(tab)
     assert re.search(r"ended: (length|stop) · \d+ prompt tokens \(\d+ cached\) · \d+ output tokens", tab.text(".usage"))
     assert tab.text("#status") == "" and tab.count(".error") == 0
-    tab.wait("/output tokens\\/s[\\d.]+/.test(document.getElementById('live-numbers').textContent)", "a rate in the live view")
+    # The view is a second behind: the hit rate is a number once it has seen the prompt.
+    tab.wait("/output tokens\\/s\\d.*prefix hit rate\\d/.test(document.getElementById('live-numbers').textContent)", "rates")
     numbers = tab.text("#live-numbers")
     assert re.search(r"running\d+", numbers) and re.search(r"waiting\d+", numbers)
     assert re.search(r"cache blocks in use\d+ of \d+ \(", numbers)
-    assert re.search(r"prefix hit rate[\d.]+ %", numbers)
+    assert re.search(r"output tokens/s[\d.]+prompt", numbers) and re.search(r"prefix hit rate[\d.]+ %", numbers)
     assert tab.text("#live-note") == ""
     picture = base64.b64decode(tab.screenshot())
     assert picture.startswith(b"\x89PNG")
