@@ -74,8 +74,8 @@ ApiError api_error_of(const Error& error) {
         case ErrorCode::kInvalidFile:
         case ErrorCode::kInternal: result.kind = ApiErrorKind::kInternal; break;
     }
-    if (http_status(result.kind, Dialect::kChat) >= 500) {
-        result.parameter.clear();  // the place of a fault of ours is not a field of the request
+    if (http_status(result.kind, Dialect::kChat) != 400) {
+        result.parameter.clear();  // what the message begins with is no field of the request
     }
     return result;
 }

@@ -25,11 +25,13 @@ Dialect dialect_of(const JsonValue& recorded) {
 }
 
 TEST(KnownFields, EveryRecordedRequestHasOnlyThose) {
-    for (const JsonValue& recorded : fixture_cases("encoding_v41.json").as_array()) {
+    const JsonValue prompts = fixture_cases("encoding_v41.json");
+    for (const JsonValue& recorded : prompts.as_array()) {
         const auto status = check_known_fields(*recorded.find("request"), Dialect::kChat);
         EXPECT_TRUE(status.has_value()) << status.error().text;
     }
-    for (const JsonValue& recorded : fixture_cases("protocol_events.json").as_array()) {
+    const JsonValue answers = fixture_cases("protocol_events.json");
+    for (const JsonValue& recorded : answers.as_array()) {
         const auto status = check_known_fields(*recorded.find("request"), dialect_of(recorded));
         EXPECT_TRUE(status.has_value()) << status.error().text;
     }
