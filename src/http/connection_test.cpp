@@ -1,118 +1,19 @@
 #include "http/connection.h"
 
-#include <optional>
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "http/connection_harness.h"
 #include "http/limits.h"
 
 namespace di {
 namespace {
 
-// A socket whose other end is the test: takes what it is let take, and its clock is turned by hand.
-class FakeTransport final : public Transport {
-  public:
-    void read() override {
-        EXPECT_FALSE(is_reading) << "two reads at a time";
-        is_reading = true;
-    }
-    void write(std::string_view bytes) override {
-        EXPECT_FALSE(writing.has_value()) << "two writes at a time";
-        writing = std::string(bytes);
-    }
-    void finish_sending() override { has_finished = true; }
-    void set_deadline(double seconds) override { deadline = seconds; }
-    void clear_deadline() override { deadline.reset(); }
-    void close(bool is_reset) override {
-        is_closed = true;
-        was_reset = is_reset;
-    }
-
-    bool is_reading = false;
-    std::optional<std::string> writing;
-    bool has_finished = false;
-    std::optional<double> deadline;
-    bool is_closed = false;
-    bool was_reset = false;
-};
-
-class Host final : public ConnectionHost {
-  public:
-    Host(const HttpServerOptions& server_options, HttpHandler server_handler)
-        : ConnectionHost(server_options, std::move(server_handler), std::make_shared<PostQueue>([] {})) {}
-
-    void flush_soon(std::shared_ptr<Connection> connection) override { dirty.push_back(std::move(connection)); }
-    void forget(Connection& /*connection*/) override { ++forgotten; }
-    [[nodiscard]] int64_t now_us() override { return 77; }
-
-    // The end of a turn of the loop.
-    void turn() {
-        const auto flushed = std::exchange(dirty, {});
-        for (const auto& connection : flushed) {
-            connection->flush();
-        }
-        posted->run();
-    }
-
-    std::vector<std::shared_ptr<Connection>> dirty;
-    int forgotten = 0;
-};
-
-// One connection, and the requests that reached the handler.
-struct Client {
-    explicit Client(HttpServerOptions options = {}, bool is_refused = false)
-        : host(std::move(options), {.request =
-                                        [this](HttpRequest request, std::shared_ptr<HttpReply> reply) {
-                                            requests.push_back(std::move(request));
-                                            replies.push_back(std::move(reply));
-                                        },
-                                    .fault = [](const HttpFault& fault) { return HttpResponse{.body = fault.text}; }}),
-          transport(std::make_shared<FakeTransport>()),
-          connection(std::make_shared<Connection>(host, transport, ClientAddress{"10.1.1.1", false}, is_refused)) {
-        connection->start();
-        connection->on_open();
-    }
-
-    void says(std::string_view bytes) {
-        ASSERT_TRUE(transport->is_reading);
-        transport->is_reading = false;
-        connection->on_bytes(bytes);
-    }
-    void ends() {
-        ASSERT_TRUE(transport->is_reading);
-        transport->is_reading = false;
-        connection->on_read_end();
-    }
-    // Takes up to `count` bytes of what is written, and gives them.
-    std::string takes(size_t count = std::string::npos) {
-        host.turn();
-        std::string taken;
-        while (transport->writing && taken.size() < count) {
-            const std::string part = std::exchange(transport->writing, std::nullopt)->substr(0, count - taken.size());
-            taken += part;
-            connection->on_written(part.size());
-        }
-        return taken;
-    }
-    void times_out() {
-        ASSERT_TRUE(transport->deadline.has_value());
-        transport->deadline.reset();
-        connection->on_deadline();
-    }
-
-    Host host;
-    std::shared_ptr<FakeTransport> transport;
-    std::vector<HttpRequest> requests;
-    std::vector<std::shared_ptr<HttpReply>> replies;
-    std::shared_ptr<Connection> connection;
-};
-
 constexpr const char* kGet = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
 
 TEST(Connection, AnswersInOneWriteATurn) {
-    Client client;
+    TestClient client;
     client.says(kGet);
     ASSERT_EQ(client.requests.size(), 1U);
     EXPECT_EQ(client.requests[0].remote_address, "10.1.1.1");
@@ -132,14 +33,14 @@ TEST(Connection, AnswersInOneWriteATurn) {
 }
 
 TEST(Connection, NoHeaderValueEndsItsLine) {
-    Client client;
+    TestClient client;
     client.says(kGet);
     client.replies[0]->send({.status = 200, .headers = {{"x-request-id", "a\r\nset-cookie: b"}}, .body = "ok"});
     EXPECT_NE(client.takes().find("x-request-id: a  set-cookie: b\r\n"), std::string::npos);
 }
 
 TEST(Connection, AnswersWithoutABodyHaveNone) {
-    Client client;
+    TestClient client;
     client.says("HEAD /a HTTP/1.1\r\nHost: h\r\n\r\n");
     client.replies[0]->send({.status = 200, .body = "12345"});
     std::string text = client.takes();
@@ -159,7 +60,7 @@ TEST(Connection, AnswersWithoutABodyHaveNone) {
 }
 
 TEST(Connection, OldClientsGetAnAnswerThatEndsWithTheConnection) {
-    Client client;
+    TestClient client;
     client.says("GET /a HTTP/1.0\r\n\r\n");
     client.replies[0]->begin_stream(200, {});
     client.replies[0]->write("plain");
@@ -168,7 +69,7 @@ TEST(Connection, OldClientsGetAnAnswerThatEndsWithTheConnection) {
     EXPECT_TRUE(client.transport->has_finished);
 
     // Broken off, it ends with a reset: nothing else tells it from a whole one.
-    Client broken;
+    TestClient broken;
     broken.says("GET /a HTTP/1.0\r\n\r\n");
     broken.replies[0]->begin_stream(200, {});
     broken.replies[0]->write("plai");
@@ -178,7 +79,7 @@ TEST(Connection, OldClientsGetAnAnswerThatEndsWithTheConnection) {
 }
 
 TEST(Connection, ABrokenAnswerIsSentAsFarAsItGotAndHasNoEnd) {
-    Client client;
+    TestClient client;
     client.says(kGet);
     client.replies[0]->begin_stream(200, {});
     client.replies[0]->write("data: {\"error\":1}\n\n");
@@ -192,7 +93,7 @@ TEST(Connection, ABrokenAnswerIsSentAsFarAsItGotAndHasNoEnd) {
 }
 
 TEST(Connection, AReplyThatIsLetGoOfClosesTheConnection) {
-    Client client;
+    TestClient client;
     client.says(kGet);
     client.replies.clear();
     EXPECT_EQ(client.takes(), "");
@@ -202,7 +103,7 @@ TEST(Connection, AReplyThatIsLetGoOfClosesTheConnection) {
 
 TEST(Connection, TellsOnceThatTheClientIsGone) {
     int gone = 0;
-    Client client;
+    TestClient client;
     client.says(kGet);
     client.replies[0]->on_gone([&gone] { ++gone; });
     client.replies[0]->begin_stream(200, {});
@@ -222,13 +123,13 @@ TEST(Connection, TellsOnceThatTheClientIsGone) {
     EXPECT_EQ(gone, 1);
 
     // Who asks later is told, too; who answered before is not.
-    Client late;
+    TestClient late;
     late.says(kGet);
     late.ends();
     late.replies[0]->on_gone([&gone] { ++gone; });
     late.host.turn();
     EXPECT_EQ(gone, 2);
-    Client answered;
+    TestClient answered;
     answered.says(kGet);
     answered.replies[0]->on_gone([&gone] { ++gone; });
     answered.replies[0]->send({.body = "whole"});
@@ -242,7 +143,7 @@ TEST(Connection, TellsOnceThatTheClientIsGone) {
 
 TEST(Connection, AWriteThatFailsMeansThatTheClientIsGone) {
     int gone = 0;
-    Client client;
+    TestClient client;
     client.says(kGet);
     client.replies[0]->on_gone([&gone] { ++gone; });
     client.replies[0]->begin_stream(200, {});
@@ -255,7 +156,7 @@ TEST(Connection, AWriteThatFailsMeansThatTheClientIsGone) {
 
 TEST(Connection, AClientThatDoesNotReadIsGone) {
     int gone = 0;
-    Client client({.unsent_bytes_max = 1000});
+    TestClient client({.unsent_bytes_max = 1000});
     client.says(kGet);
     client.replies[0]->on_gone([&gone] { ++gone; });
     client.replies[0]->begin_stream(200, {});
@@ -273,7 +174,7 @@ TEST(Connection, AClientThatDoesNotReadIsGone) {
 }
 
 TEST(Connection, AWholeAnswerMayBeLargerThanTheLimitOfUnsentBytes) {
-    Client client({.unsent_bytes_max = 1000});
+    TestClient client({.unsent_bytes_max = 1000});
     client.says(kGet);
     client.replies[0]->send({.body = std::string(100'000, 'x')});
     size_t taken = 0;
@@ -291,7 +192,7 @@ TEST(Connection, AWholeAnswerMayBeLargerThanTheLimitOfUnsentBytes) {
 }
 
 TEST(Connection, PipelinedRequestsAreAnsweredInTheirOrder) {
-    Client client;
+    TestClient client;
     client.says("GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\nGET /3 HT");
     ASSERT_EQ(client.requests.size(), 1U);
     client.replies[0]->send({.body = "one"});
@@ -308,7 +209,7 @@ TEST(Connection, PipelinedRequestsAreAnsweredInTheirOrder) {
 }
 
 TEST(Connection, LeavesUnreadWhatAClientSendsTooFarAhead) {
-    Client client;
+    TestClient client;
     client.says(kGet);
     size_t sent = 0;
     while (client.transport->is_reading && sent < 10 * kPipelinedBytesMax) {
@@ -322,7 +223,7 @@ TEST(Connection, LeavesUnreadWhatAClientSendsTooFarAhead) {
 }
 
 TEST(Connection, SlowHeadersAndBodiesAreAnswered408) {
-    Client head;
+    TestClient head;
     EXPECT_EQ(head.transport->deadline, 75.0);
     head.says("GET /a HT");
     EXPECT_EQ(head.transport->deadline, 10.0);
@@ -331,7 +232,7 @@ TEST(Connection, SlowHeadersAndBodiesAreAnswered408) {
     EXPECT_TRUE(head.transport->has_finished);
     EXPECT_TRUE(head.requests.empty());
 
-    Client body;
+    TestClient body;
     body.says("POST /p HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhe");
     EXPECT_EQ(body.transport->deadline, 60.0);
     body.says("l");
@@ -341,14 +242,14 @@ TEST(Connection, SlowHeadersAndBodiesAreAnswered408) {
     EXPECT_EQ(body.host.body_bytes, 0);
 
     // Between requests nobody waits for an answer.
-    Client idle;
+    TestClient idle;
     idle.times_out();
     EXPECT_EQ(idle.takes(), "");
     EXPECT_TRUE(idle.transport->is_closed);
 }
 
 TEST(Connection, NoDeadlineRunsWhileAnAnswerIsMade) {
-    Client client;
+    TestClient client;
     client.says(kGet);
     EXPECT_FALSE(client.transport->deadline.has_value());
     client.replies[0]->begin_stream(200, {});
@@ -357,7 +258,7 @@ TEST(Connection, NoDeadlineRunsWhileAnAnswerIsMade) {
 }
 
 TEST(Connection, AfterARefusalTheClientMayFinishSending) {
-    Client client({.body_bytes_max = 10});
+    TestClient client({.body_bytes_max = 10});
     client.says("POST /p HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n");
     EXPECT_TRUE(client.takes().starts_with("HTTP/1.1 413 "));
     EXPECT_TRUE(client.transport->has_finished);
@@ -372,7 +273,7 @@ TEST(Connection, AfterARefusalTheClientMayFinishSending) {
 }
 
 TEST(Connection, BodiesTogetherHaveALimit) {
-    Client client({.body_bytes_max = 100});
+    TestClient client({.body_bytes_max = 100});
     client.host.body_bytes = kBodiesTogetherMax * 100 - 10;  // of other connections
     client.says("POST /p HTTP/1.1\r\nHost: h\r\nContent-Length: 50\r\n\r\n0123456789");
     EXPECT_EQ(client.takes(), "");
@@ -382,7 +283,7 @@ TEST(Connection, BodiesTogetherHaveALimit) {
 }
 
 TEST(Connection, ARefusedClientIsToldWhy) {
-    Client client({}, true);
+    TestClient client({}, true);
     EXPECT_TRUE(client.takes().starts_with("HTTP/1.1 503 "));
     EXPECT_TRUE(client.transport->has_finished);
     client.says(kGet);
@@ -390,13 +291,13 @@ TEST(Connection, ARefusedClientIsToldWhy) {
 }
 
 TEST(Connection, StoppingClosesWhatIsIdleAndLetsTheRestFinish) {
-    Client idle;
-    Client reading;
-    Client answering;
+    TestClient idle;
+    TestClient reading;
+    TestClient answering;
     reading.says("GET /a HT");
     answering.says(kGet);
     answering.replies[0]->begin_stream(200, {});
-    for (Client* client : {&idle, &reading, &answering}) {
+    for (TestClient* client : {&idle, &reading, &answering}) {
         client->host.is_stopping = true;
         client->connection->stop();
     }
@@ -414,7 +315,7 @@ TEST(Connection, StoppingClosesWhatIsIdleAndLetsTheRestFinish) {
 }
 
 TEST(Connection, AsksAClientThatWaitsForItsBody) {
-    Client client;
+    TestClient client;
     client.says("POST /p HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
     EXPECT_EQ(client.takes(), "HTTP/1.1 100 Continue\r\n\r\n");
     client.says("ok");

@@ -49,12 +49,13 @@ class HttpReply {
     virtual void end_stream() = 0;
     // Closes the connection without a proper end, so that no client takes a broken answer for a whole one.
     virtual void break_off() = 0;
-    // Called once if the client goes away before the answer is complete, or does not read what is written.
+    // Called once, in a later turn, if the client goes away before the answer is complete, or does not read what is written. Who
+    // closes its sending side while it waits counts as gone: nothing tells it from one that closed.
     virtual void on_gone(std::function<void()> callback) = 0;
     [[nodiscard]] virtual bool is_gone() const = 0;
 };
 
-// An error that the server itself has to answer: its status (400, 408, 413, 415?, 431, 503) and a text; and the path, where known.
+// An error that the server itself has to answer: its status (400, 408, 413, 415, 417, 431, 503) and a text; and the path, where known.
 struct HttpFault {
     int status = 400;
     std::string text;
@@ -91,7 +92,7 @@ class HttpServer {
   public:
     // Listens when it returns. The handler's functions run on the server's own thread.
     [[nodiscard]] static Result<std::unique_ptr<HttpServer>> start(const HttpServerOptions& options, HttpHandler handler);
-    virtual ~HttpServer() = default;  // closes what is open
+    virtual ~HttpServer() = default;  // closes what is open; nobody is called any more, on_gone neither
 
     [[nodiscard]] virtual uint16_t port() const = 0;
     // Runs `work` on the server's thread, in the order of the calls. Any thread.

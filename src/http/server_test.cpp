@@ -1,17 +1,14 @@
 #include "http/server.h"
 
-#include <atomic>
-#include <condition_variable>
-#include <future>
-#include <mutex>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <zlib.h>
 
 #include "http/raw_client.h"
+#include "http/server_harness.h"
 
 namespace di {
 namespace {
@@ -28,55 +25,6 @@ std::string gzip_of(std::string_view text) {
     out.resize(stream.total_out);
     deflateEnd(&stream);
     return out;
-}
-
-HttpResponse answer_to(const HttpFault& fault) {
-    return {.headers = {{"content-type", "text/plain"}}, .body = fault.path + "|" + fault.text};
-}
-
-// Says what it was asked.
-void echo(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
-    reply->send({.status = 200, .body = request.method + " " + request.path + " " + request.body});
-}
-
-std::unique_ptr<HttpServer> start(HttpServerOptions options,
-                                  std::function<void(HttpRequest, std::shared_ptr<HttpReply>)> request) {
-    auto server = HttpServer::start(options, {.request = std::move(request), .fault = answer_to});
-    EXPECT_TRUE(server.has_value()) << (server ? "" : server.error().text);
-    return server ? std::move(*server) : nullptr;
-}
-
-// Counts up to a number; wait() returns once it is reached, or false after a minute.
-class Count {
-  public:
-    void add() {
-        const std::lock_guard lock(mutex_);
-        ++value_;
-        changed_.notify_all();
-    }
-    bool wait(int64_t value) {
-        std::unique_lock lock(mutex_);
-        return changed_.wait_for(lock, std::chrono::milliseconds(kTestWaitMs), [&] { return value_ >= value; });
-    }
-    int64_t value() {
-        const std::lock_guard lock(mutex_);
-        return value_;
-    }
-
-  private:
-    std::mutex mutex_;  // guards value_
-    std::condition_variable changed_;
-    int64_t value_ = 0;
-};
-
-// Work on the server's thread, and the end of it.
-void run_on(HttpServer& server, const std::function<void()>& work) {
-    std::promise<void> done;
-    server.post([&] {
-        work();
-        done.set_value();
-    });
-    done.get_future().get();
 }
 
 TEST(HttpServer, AnswersRequestAfterRequestOnOneConnection) {
@@ -187,191 +135,6 @@ TEST(HttpServer, AnIdleConnectionIsClosedInSilence) {
     EXPECT_FALSE(client.was_reset());
 }
 
-TEST(HttpServer, TellsThatAClientWentAwayWhileItsAnswerIsMade) {
-    Count asked;
-    Count gone;
-    std::vector<std::shared_ptr<HttpReply>> replies;
-    const auto server = start({}, [&](const HttpRequest& request, std::shared_ptr<HttpReply> reply) {
-        reply->on_gone([&gone] { gone.add(); });
-        if (request.path == "/stream") {
-            reply->begin_stream(200, {});
-            reply->write("first");
-        }
-        replies.push_back(std::move(reply));
-        asked.add();
-    });
-    {
-        RawClient waiting(server->port());
-        RawClient streaming(server->port());
-        RawClient half(server->port());
-        ASSERT_TRUE(waiting.send(get_request("/wait")) && streaming.send(get_request("/stream")) &&
-                    half.send(get_request("/wait")));
-        ASSERT_TRUE(streaming.receive_until("first"));
-        ASSERT_TRUE(asked.wait(3));
-        EXPECT_EQ(gone.value(), 0);
-        half.close_sending();  // as a client does that closes
-        ASSERT_TRUE(gone.wait(1));
-    }
-    ASSERT_TRUE(gone.wait(3));
-    run_on(*server, [&] {
-        for (const auto& reply : replies) {
-            EXPECT_TRUE(reply->is_gone());
-        }
-        replies.clear();
-    });
-    run_on(*server, [] {});
-    EXPECT_EQ(gone.value(), 3);
-    EXPECT_EQ(server->counts().connections, 0);
-}
-
-TEST(HttpServer, AClientThatDoesNotReadIsGone) {
-    Count gone;
-    std::shared_ptr<HttpReply> stream;
-    std::function<void()> write_more;
-    const auto server = start({.unsent_bytes_max = 1 << 20}, [&](const HttpRequest&, std::shared_ptr<HttpReply> reply) {
-        stream = std::move(reply);
-        stream->on_gone([&gone] { gone.add(); });
-        stream->begin_stream(200, {});
-        write_more();
-    });
-    int64_t pieces = 0;
-    const std::string piece(100'000, 'x');
-    write_more = [&] {
-        if (stream->is_gone() || ++pieces > 10'000) {
-            return;
-        }
-        stream->write(piece);
-        server->post(write_more);
-    };
-    RawClient client(server->port());
-    ASSERT_TRUE(client.send(get_request("/")));
-    ASSERT_TRUE(gone.wait(1));
-    run_on(*server, [&] {
-        EXPECT_LT(pieces, 10'000);
-        stream.reset();
-    });
-}
-
-TEST(HttpServer, ThousandStreamsGetTheirPiecesInOrder) {
-    constexpr int kStreams = 1000;
-    constexpr int kPieces = 20;
-    std::vector<std::shared_ptr<HttpReply>> streams;
-    Count begun;
-    const auto server = start({}, [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
-        reply->begin_stream(200, {{"content-type", "text/event-stream"}});
-        reply->write(request.path + ":");
-        streams.push_back(reply);
-        begun.add();
-    });
-    std::vector<RawClient> clients;
-    clients.reserve(kStreams);
-    for (int i = 0; i < kStreams; ++i) {
-        ASSERT_TRUE(clients.emplace_back(server->port()).send(get_request("/" + std::to_string(i))));
-    }
-    ASSERT_TRUE(begun.wait(kStreams));
-    EXPECT_EQ(server->counts().connections, kStreams);
-    for (int piece = 0; piece < kPieces; ++piece) {
-        server->post([&streams, piece] {
-            for (const auto& stream : streams) {
-                stream->write(std::to_string(piece) + ",");
-            }
-        });
-    }
-    server->post([&streams] {
-        for (const auto& stream : streams) {
-            stream->end_stream();
-        }
-        streams.clear();
-    });
-    std::string expected;
-    for (int piece = 0; piece < kPieces; ++piece) {
-        expected += std::to_string(piece) + ",";
-    }
-    for (int i = 0; i < kStreams; ++i) {
-        const RawAnswer answer = clients[i].answer();
-        EXPECT_TRUE(answer.is_complete);
-        EXPECT_EQ(answer.body, "/" + std::to_string(i) + ":" + expected);
-    }
-}
-
-TEST(HttpServer, RunsWorkOfManyThreadsInTheOrderOfEach) {
-    constexpr int kThreads = 4;
-    constexpr int kEach = 5000;
-    const auto server = start({}, echo);
-    std::vector<std::vector<int>> seen(kThreads);
-    std::vector<std::thread> threads;
-    for (int thread = 0; thread < kThreads; ++thread) {
-        threads.emplace_back([&, thread] {
-            for (int i = 0; i < kEach; ++i) {
-                server->post([&seen, thread, i] { seen[thread].push_back(i); });
-            }
-        });
-    }
-    for (auto& thread : threads) {
-        thread.join();
-    }
-    run_on(*server, [&] {
-        for (const auto& numbers : seen) {
-            ASSERT_EQ(numbers.size(), size_t{kEach});
-            for (int i = 0; i < kEach; ++i) {
-                EXPECT_EQ(numbers[i], i);
-            }
-        }
-    });
-    // Work posted by work runs later than what was posted before.
-    std::vector<int> order;
-    run_on(*server, [&] {
-        server->post([&] { order.push_back(1); });
-        server->post([&] { order.push_back(2); });
-        order.push_back(0);
-    });
-    run_on(*server, [&] { EXPECT_EQ(order, (std::vector<int>{0, 1, 2})); });
-}
-
-TEST(HttpServer, RunsWorkAfterSomeTime) {
-    const auto server = start({}, echo);
-    std::promise<std::thread::id> later;
-    std::thread::id thread;
-    run_on(*server, [&] {
-        thread = std::this_thread::get_id();
-        server->post_after(0.001, [&] { later.set_value(std::this_thread::get_id()); });
-        server->post_after(3600.0, [] { ADD_FAILURE() << "ran although the server has ended"; });
-    });
-    EXPECT_EQ(later.get_future().get(), thread);
-}
-
-TEST(HttpServer, StoppingLetsRunningStreamsEnd) {
-    std::shared_ptr<HttpReply> stream;
-    const auto server = start({}, [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
-        if (request.path == "/idle") {
-            echo(request, reply);
-            return;
-        }
-        stream = reply;
-        stream->begin_stream(200, {});
-        stream->write("begin ");
-    });
-    RawClient idle(server->port());
-    ASSERT_TRUE(idle.send(get_request("/idle")));
-    EXPECT_EQ(idle.answer().status, 200);
-    RawClient client(server->port());
-    ASSERT_TRUE(client.send(get_request("/stream")));
-    ASSERT_TRUE(client.receive_until("begin"));
-    server->stop_accepting();
-    EXPECT_EQ(idle.receive_rest(), "") << "an idle connection stays";
-    EXPECT_FALSE(RawClient(server->port()).is_connected());
-    run_on(*server, [&] {
-        stream->write("end");
-        stream->end_stream();
-        stream.reset();
-    });
-    const RawAnswer answer = client.answer();
-    EXPECT_EQ(answer.body, "begin end");
-    EXPECT_TRUE(answer.is_complete);
-    EXPECT_EQ(client.receive_rest(), "");
-    server->stop_accepting();  // again: nothing to do
-}
-
 TEST(HttpServer, RefusesConnectionsBeyondItsLimit) {
     const auto server = start({.connections_max = 2}, echo);
     std::vector<RawClient> open;
@@ -392,34 +155,6 @@ TEST(HttpServer, RefusesConnectionsBeyondItsLimit) {
     RawClient fourth(server->port());
     ASSERT_TRUE(fourth.send(get_request("/")));
     EXPECT_EQ(fourth.answer().status, 200);
-}
-
-TEST(HttpServer, EndsWhileStreamsRunAndRepliesOutliveIt) {
-    std::vector<std::shared_ptr<HttpReply>> replies;
-    Count begun;
-    auto server = start({}, [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
-        reply->on_gone([] { ADD_FAILURE() << "the client did not go away"; });
-        if (request.path == "/stream") {
-            reply->begin_stream(200, {});
-            reply->write("piece");
-        }
-        replies.push_back(reply);
-        begun.add();
-    });
-    std::vector<RawClient> clients;
-    for (int i = 0; i < 20; ++i) {
-        ASSERT_TRUE(clients.emplace_back(server->port()).send(get_request(i % 2 == 0 ? "/stream" : "/wait")));
-    }
-    ASSERT_TRUE(begun.wait(20));
-    server->post_after(3600.0, [] {});
-    server.reset();
-    for (auto& client : clients) {
-        EXPECT_FALSE(client.answer().is_complete);
-    }
-    for (const auto& reply : replies) {
-        EXPECT_TRUE(reply->is_gone());
-        reply->break_off();
-    }
 }
 
 TEST(HttpServer, SaysWhyItCannotListen) {
