@@ -16,7 +16,8 @@ constexpr int32_t kFirstShareShift = 3;
 constexpr int32_t kRepeatsMax = 4;
 constexpr int64_t kFirstWait = 128;
 constexpr int64_t kLongestWait = 4096;
-// Steps without drafts. Below, the draws of a few rounds would close what pays.
+// Steps without drafts. What was earned may be lost again as far as the draws of some rounds can lose it where drafts pay.
+constexpr double kLossMax = 4.0;
 constexpr double kDrawdownMax = 8.0;
 // One round counts no more: a step that was interrupted says nothing about drafts.
 constexpr double kRoundLossMax = 2.0;
@@ -102,8 +103,9 @@ void DraftGate::record_profit(int32_t sequences, double profit) {
     ++octave.open_rounds;
     const double counted = std::max(profit, -kRoundLossMax);
     octave.profit += (counted - octave.profit) * kSmoothing;
+    octave.balance += counted;
     octave.drawdown = std::min(0.0, octave.drawdown + counted);
-    if (octave.drawdown < -kDrawdownMax) {
+    if (octave.balance < -kLossMax || octave.drawdown < -kDrawdownMax) {
         close(octave);
     }
 }
@@ -117,6 +119,7 @@ void DraftGate::end_rounds(Octave& octave) {
 void DraftGate::open(Octave& octave) {
     octave.mode = Mode::kOpen;
     octave.open_rounds = 0;
+    octave.balance = 0.0;
     octave.drawdown = 0.0;
     octave.profit = 0.0;
     octave.plain_after = kPlainInterval;

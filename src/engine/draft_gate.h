@@ -42,6 +42,7 @@ class DraftGate {
         double likely = 0.0;      // sums of these rounds
         double hopeful = 0.0;
         int64_t open_rounds = 0;
+        double balance = 0.0;     // profit since it was opened
         double drawdown = 0.0;    // <= 0: profit since its best moment
         double profit = 0.0;      // of a round, smoothed
         int64_t plain_after = 0;  // open: steps until some without drafts

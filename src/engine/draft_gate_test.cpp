@@ -114,11 +114,17 @@ TEST(DraftGate, ProbesBackOffUntilOneGains) {
     EXPECT_EQ(steps_until_drafts(gate, 3), 128);
 }
 
-TEST(DraftGate, ClosesWhenEightStepsAreLost) {
+TEST(DraftGate, ClosesWhenFourStepsAreLostOrEightOfWhatWasEarned) {
     for (const double loss : {0.125, 0.5, 1.0}) {
         DraftGate gate;
         open(gate, 4);
-        EXPECT_NEAR(loss_until_closed(gate, 4, loss), 8.0, 1.0) << loss;
+        EXPECT_NEAR(loss_until_closed(gate, 4, loss), 4.0, 1.0) << loss;
+        DraftGate earner;
+        open(earner, 4);
+        for (int i = 0; i < 100; ++i) {
+            earner.record_profit(4, 0.1);
+        }
+        EXPECT_NEAR(loss_until_closed(earner, 4, loss), 8.0, 1.0) << loss;
     }
 }
 

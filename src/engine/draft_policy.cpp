@@ -21,7 +21,7 @@ constexpr double kPlainSmoothing = 1.0 / 16.0;
 // A step that takes so many times the mean was interrupted.
 constexpr double kInterrupted = 2.0;
 // Of the time of every step, for tries.
-constexpr double kTryShare = 1.0 / 128.0;
+constexpr double kTryShare = 1.0 / 256.0;
 // Steps without drafts that tries may cost before they are paid for: nothing is known without the first of them.
 constexpr double kOverdraftSteps = 2.0;
 // One try each of the wrong numbers of rows, as bad as a lost step or two, is then below half a percent.

@@ -43,7 +43,7 @@ struct StepSample {
 // experts, sampling and drafting cost (StepCost, ExpertOverlap), how far confidences can be believed (AcceptStatistics),
 // for how many sequences drafting pays (DraftGate).
 //
-// To know a cost it must be paid now and then, and what that loses is kept on an account: every step adds 1/128 of its time,
+// To know a cost it must be paid now and then, and what that loses is kept on an account: every step adds 1/256 of its time,
 // every try takes what it was slower than the tokens it brought. There is none while the account is overdrawn by the time of
 // two steps. So drafts that do not pay cost less than a hundredth of the time.
 // Steps without prompts in them try out all drafts and half of the drafts, unless they could not be the best choice if

@@ -324,6 +324,18 @@ void linear_strips(const LinearWork& work) {
     }
 }
 
+// bf16 weights become floats by a shift, less than a strip costs to write and read: all rows read them as they lie, a part that
+// stays in the cache at a time.
+template <typename S>
+void linear_bf16_weights(const LinearWork& work) {
+    LinearWork part = work;
+    for (int64_t done = 0; done < work.count; done += work.strip_rows) {
+        part.first = work.first + done;
+        part.count = work.count - done < work.strip_rows ? work.count - done : work.strip_rows;
+        linear_rows<S, Bf16Reader<S>>(part, 0);
+    }
+}
+
 template <typename S>
 DI_KERNEL_INLINE void round_outputs(const LinearWork& work) {
     for (int64_t r = 0; r < work.rows && work.round; ++r) {
@@ -349,7 +361,9 @@ void linear_in_file_format(const LinearWork& work) {
 
 template <typename S>
 void linear(const LinearWork& work) {
-    if (work.rows > 4 && work.weight.format != WeightFormat::kF32) {
+    if (work.rows > 4 && work.weight.format == WeightFormat::kBF16) {
+        linear_bf16_weights<S>(work);
+    } else if (work.rows > 4 && work.weight.format != WeightFormat::kF32) {
         linear_strips<S>(work);
     } else {
         linear_in_file_format<S>(work);
