@@ -1,6 +1,8 @@
 #include "http/post.h"
 
+#include <atomic>
 #include <future>
+#include <memory>
 
 #include <gtest/gtest.h>
 
@@ -11,7 +13,7 @@ namespace {
 
 TEST(PostJson, DeliversTheBodyAndTellsOfABadStatus) {
     std::promise<HttpRequest> seen;
-    int status = 200;
+    std::atomic<int> status = 200;  // written here, read by the server's thread
     HttpHandler handler;
     handler.request = [&](HttpRequest request, const std::shared_ptr<HttpReply>& reply) {
         if (status == 200) {
@@ -40,6 +42,7 @@ TEST(PostJson, SaysThatNobodyListens) {
     uint16_t port = 0;
     {
         HttpHandler handler;
+        handler.request = [](const HttpRequest&, const std::shared_ptr<HttpReply>&) {};
         handler.fault = [](const HttpFault&) { return HttpResponse{}; };
         const auto server = HttpServer::start({}, std::move(handler));
         ASSERT_TRUE(server.has_value());

@@ -1,0 +1,58 @@
+"""Starts the program's `serve` for tests, on a port of the kernel's choice, and ends it by its process id."""
+
+import os
+import re
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+START_SECONDS = 120
+
+
+def program() -> str:
+    return os.environ.get("DEEPINFER_PROGRAM", str(ROOT / "build" / "deepinfer"))
+
+
+class Server:
+    """A running server. Use as a context manager."""
+
+    def __init__(self, *arguments: str):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("DEEPINFER_")}
+        self.process = subprocess.Popen(
+            [program(), "serve", "--port", "0", *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment
+        )
+        self.log = b""
+        self.port = self._wait_for_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def _wait_for_port(self) -> int:
+        deadline = time.monotonic() + START_SECONDS
+        descriptor = self.process.stderr.fileno()
+        while time.monotonic() < deadline:
+            if select.select([descriptor], [], [], 0.2)[0]:
+                piece = os.read(descriptor, 65536)
+                self.log += piece
+                found = re.search(rb"listening on https?://[^:]+:(\d+)", self.log)
+                if found:
+                    return int(found.group(1))
+                if not piece:
+                    break
+        self.process.kill()
+        raise AssertionError(f"the server did not start: {self.log.decode(errors='replace')}")
+
+    def terminate(self) -> int:
+        """SIGTERM; the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=60)
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stderr.close()
