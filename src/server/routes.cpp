@@ -2,18 +2,20 @@
 
 #include <array>
 
+#include "server/answer_job.h"
+
 namespace di {
 namespace {
 
 constexpr auto kRoutes = std::to_array<Route>({
-    {"POST", "/v1/chat/completions", Access::kKey, Dialect::kChat, answer_chat},
-    {"POST", "/v1/completions", Access::kKey, Dialect::kCompletions, answer_completions},
-    {"POST", "/v1/responses", Access::kKey, Dialect::kResponses, answer_responses},
+    {"POST", "/v1/chat/completions", Access::kKey, Dialect::kChat, begin_answer},
+    {"POST", "/v1/completions", Access::kKey, Dialect::kCompletions, begin_answer},
+    {"POST", "/v1/responses", Access::kKey, Dialect::kResponses, begin_answer},
     {"GET", "/v1/responses/{id}", Access::kKey, Dialect::kResponses, get_response},
     {"DELETE", "/v1/responses/{id}", Access::kKey, Dialect::kResponses, delete_response},
     {"POST", "/v1/responses/{id}/cancel", Access::kKey, Dialect::kResponses, cancel_response},
     {"GET", "/v1/responses/{id}/input_items", Access::kKey, Dialect::kResponses, list_input_items},
-    {"POST", "/v1/messages", Access::kKey, Dialect::kMessages, answer_messages},
+    {"POST", "/v1/messages", Access::kKey, Dialect::kMessages, begin_answer},
     {"POST", "/v1/messages/count_tokens", Access::kKey, Dialect::kMessages, count_message_tokens},
     {"GET", "/v1/models", Access::kKey, Dialect::kChat, list_models},
     {"GET", "/v1/models/{id*}", Access::kKey, Dialect::kChat, get_model},

@@ -40,12 +40,7 @@ struct RouteMatch {
 };
 [[nodiscard]] RouteMatch find_route(std::string_view method, std::string_view path);
 
-// Grouped by file.
-void answer_chat(Service& service, ExchangePtr exchange);
-void answer_completions(Service& service, ExchangePtr exchange);
-void answer_responses(Service& service, ExchangePtr exchange);
-void answer_messages(Service& service, ExchangePtr exchange);
-
+// Those beside begin_answer() (answer_job.h), grouped by file.
 void get_response(Service& service, ExchangePtr exchange);
 void delete_response(Service& service, ExchangePtr exchange);
 void cancel_response(Service& service, ExchangePtr exchange);
