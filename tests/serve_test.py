@@ -219,6 +219,19 @@ def test_tools_go_round(client):
     assert after.choices[0].finish_reason in ("stop", "length", "tool_calls")
 
 
+@pytest.mark.parametrize("thinking", ["enabled", "disabled"])
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_weather"}}])
+def test_a_required_call_is_made_also_behind_reasoning(client, thinking, choice):
+    answer = client.chat.completions.create(
+        model="v41-mini", messages=[{"role": "user", "content": "Weather in Paris?"}], tools=[TOOL], tool_choice=choice,
+        temperature=0, max_tokens=400, extra_body={"thinking": {"type": thinking}},
+    )
+    message = answer.choices[0].message
+    assert message.content == ""
+    assert message.tool_calls and message.tool_calls[0].function.name == "get_weather"
+    assert "DSML" not in (getattr(message, "reasoning_content", None) or "")
+
+
 def test_the_asynchronous_client_runs_many_at_once(server):
     async def run():
         client = openai.AsyncOpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)

@@ -77,7 +77,8 @@ constexpr auto kChatFields = std::to_array<std::string_view>({"messages",
                                                               "max_completion_tokens",
                                                               "n",
                                                               "best_of",
-                                                              "stream_options", "timings",
+                                                              "stream_options",
+                                                              "timings",
                                                               "tools",
                                                               "tool_choice",
                                                               "parallel_tool_calls",
@@ -104,8 +105,8 @@ constexpr auto kChatFields = std::to_array<std::string_view>({"messages",
                                                               "audio"});
 
 constexpr auto kCompletionsFields =
-    std::to_array<std::string_view>({"prompt", "suffix", "echo", "max_tokens", "n", "best_of", "stream_options", "timings", "logprobs",
-                                     "prompt_logprobs", "add_special_tokens", "response_format"});
+    std::to_array<std::string_view>({"prompt", "suffix", "echo", "max_tokens", "n", "best_of", "stream_options", "timings",
+                                     "logprobs", "prompt_logprobs", "add_special_tokens", "response_format"});
 
 constexpr auto kResponsesFields = std::to_array<std::string_view>({"input",
                                                                    "instructions",
@@ -117,7 +118,8 @@ constexpr auto kResponsesFields = std::to_array<std::string_view>({"input",
                                                                    "text",
                                                                    "top_logprobs",
                                                                    "include",
-                                                                   "stream_options", "timings",
+                                                                   "stream_options",
+                                                                   "timings",
                                                                    "store",
                                                                    "previous_response_id",
                                                                    "background",

@@ -46,6 +46,23 @@ TEST(OutputRulesMask, ForcesTheEndOfReasoningAtTheLimitAndOnlyOnce) {
     EXPECT_FALSE(mask->accept(5));
 }
 
+TEST(OutputRulesMask, ForcesWhatStandsBehindTheReasoningAndThenLetsGo) {
+    const auto mask =
+        output_rules_mask({.reasoning_end_id = kThinkEndId, .forced_behind_reasoning = {20, 21}}, nullptr, {kEnd});
+    EXPECT_TRUE(mask->accept(5));
+    EXPECT_EQ(allowed(*mask).size(), 64U);
+    EXPECT_TRUE(mask->accept(kThinkEndId));
+    EXPECT_EQ(allowed(*mask), (std::vector<int32_t>{20}));
+    EXPECT_FALSE(mask->accept(kEnd));
+    EXPECT_TRUE(mask->accept(20));
+    EXPECT_TRUE(mask->accept(21));
+    EXPECT_EQ(allowed(*mask).size(), 64U);
+    EXPECT_TRUE(mask->accept(kThinkEndId));  // only the first one counts
+    EXPECT_EQ(allowed(*mask).size(), 64U);
+    mask->rollback(2);
+    EXPECT_EQ(allowed(*mask), (std::vector<int32_t>{21}));
+}
+
 TEST(OutputRulesMask, NeverLetsABannedSequenceComplete) {
     const auto mask = output_rules_mask({.banned_sequences = {{3, 4, 5}, {7}}}, nullptr, {kEnd});
     EXPECT_FALSE(mask->accept(7));
