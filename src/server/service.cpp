@@ -70,6 +70,7 @@ Service::~Service() {
     // First nobody calls us any more, then nothing of ours runs, then nobody hears us.
     parts_.backend->stop();
     pool_.reset();
+    is_ending_.store(true);  // what still holds room lets go of it without a word
     http_.reset();
 }
 
@@ -270,6 +271,9 @@ tl::expected<std::shared_ptr<void>, ApiError> Service::admit(const Exchange& exc
     ++admitted_;
     // Let go of on any thread; the books are the server's thread's.
     return std::shared_ptr<void>(this, [this, key](void*) {
+        if (is_ending_.load()) {
+            return;
+        }
         http_->post([this, key] {
             quotas_.release(key);
             --admitted_;

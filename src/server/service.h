@@ -118,6 +118,7 @@ class Service {
     int64_t followed_s_ = 0;  // when followers last got a sign of life
     int64_t admitted_ = 0;    // requests, from admission to end
     bool is_draining_ = false;
+    std::atomic<bool> is_ending_{false};  // seq_cst: set once, before the server's thread ends
     std::function<void()> on_drained_;
     std::unique_ptr<HttpServer> http_;
     std::unique_ptr<TaskPool> pool_;
