@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "server/service.h"
 #include "session/image_source.h"
+#include "text/image.h"
 
 namespace di {
 namespace {
@@ -161,6 +162,21 @@ ApiStatus collect_images(Service& service, AnswerJob& job) {
     return {};
 }
 
+// By the headers, before anything is decoded.
+ApiStatus check_image_sizes(const ImageLimits& limits, const std::vector<std::string>& images) {
+    for (const std::string& image : images) {
+        const auto size = read_image_size({reinterpret_cast<const uint8_t*>(image.data()), image.size()});
+        if (!size) {
+            return refuse(ApiErrorKind::kInvalidRequest, size.error().text);
+        }
+        if (static_cast<int64_t>(size->width) * size->height > limits.pixels_max) {
+            return refuse(ApiErrorKind::kInvalidRequest, fmt::format("an image of {} x {} pixels, expected at most {} in all",
+                                                                     size->width, size->height, limits.pixels_max));
+        }
+    }
+    return {};
+}
+
 // Drops the oldest turn: everything before the second user message that is no system text.
 bool drop_oldest_turn(Conversation& conversation) {
     std::vector<Message>& messages = conversation.messages;
@@ -303,6 +319,9 @@ tl::expected<void, ApiError> read_job(Service& service, AnswerJob& job) {
 }
 
 tl::expected<void, ApiError> plan_job(Service& service, AnswerJob& job) {
+    if (auto status = check_image_sizes(service.options().images, job.images); !status) {
+        return status;
+    }
     while (true) {
         Result<AnswerPlan> plan = plan_answer(job.request, job.images, job.rules, *service.parts().preparer);
         if (plan) {
@@ -332,6 +351,7 @@ void begin_answer(Service& service, ExchangePtr exchange) {
                   .output_tokens_max = service.options().request.output_tokens_max,
                   .context_tokens = service.parts().context_tokens,
                   .enforces_reasoning_limit = service.options().enforces_thinking_budget,
+                  .logprobs_mode = service.options().has_processed_logprobs ? LogprobsMode::kProcessed : LogprobsMode::kRaw,
                   .user = std::string(exchange->key_name()),
                   .cache_salt = service.options().isolates_cache_by_key ? std::string(exchange->key_name()) : "",
                   .priority = exchange->key == nullptr ? 0 : static_cast<int32_t>(exchange->key->priority),

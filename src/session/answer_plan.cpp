@@ -106,6 +106,7 @@ class Planner {
             prompt.sampling.temperature = is_thinking ? 1.0 : prompt.sampling.temperature;
             prompt.sampling.top_p = is_thinking ? std::max(prompt.sampling.top_p, kThinkingTopPMin) : 1.0;
         }
+        prompt.sampling.logprobs_mode = rules_.logprobs_mode;
         prompt.user = rules_.user;
         prompt.priority += rules_.priority;
         prompt.deadline_ms = rules_.deadline_ms;

@@ -22,9 +22,10 @@ struct AnswerRules {
     int64_t output_tokens_max = kOutputTokensMax;
     int64_t context_tokens = 0;             // prompt + output
     bool enforces_reasoning_limit = false;  // Request's limit on reasoning tokens; else it is ignored
-    std::string user{};                     // fair share is among users
-    std::string cache_salt{};               // isolates the prefix cache beside the request's own
-    int32_t priority = 0;                   // of the user; the request's own comes on top
+    LogprobsMode logprobs_mode = LogprobsMode::kRaw;
+    std::string user{};        // fair share is among users
+    std::string cache_salt{};  // isolates the prefix cache beside the request's own
+    int32_t priority = 0;      // of the user; the request's own comes on top
     std::optional<double> deadline_ms{};
 };
 
