@@ -261,7 +261,7 @@ TEST_F(CApi, ErrorsNameWhatWasWrong) {
     long_one.token_id_count = ids.size();
     ASSERT_EQ(di_engine_add(engine, &long_one, &id), DI_OK);
     const auto answers = drain(engine);
-    EXPECT_EQ(answers.at(id).error, DI_INVALID_ARGUMENT);
+    EXPECT_EQ(answers.at(id).error, DI_CONTEXT_EXCEEDED);
     EXPECT_NE(answers.at(id).error_text.find("600"), std::string::npos);
 }
 

@@ -237,10 +237,11 @@ class Decoder {
         plan.is_cut_by_context = {false};
         plan.parser = parser_options();
         plan.is_thinking = head.is_thinking;
-        const AnswerContext answer_context{
-            .tokenizer = context_.tokenizer, .end_token_ids = {*end_id}, .writer = {}, .make_call_id = [this](int32_t index) {
-                return make_call_id(index);
-            }};
+        const AnswerContext answer_context{.tokenizer = context_.tokenizer,
+                                           .end_token_ids = {*end_id},
+                                           .writer = {},
+                                           .make_call_id = [this](int32_t index) { return make_call_id(index); },
+                                           .unix_s = [this] { return context_.now_s; }};
         AnswerStream stream(request_, plan, std::move(head), answer_context);
         stream.take(0, step, events);
         return stream.body(false);
