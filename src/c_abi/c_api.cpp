@@ -103,9 +103,9 @@ int32_t di_abi_version(void) { return DI_ABI_VERSION; }
 const char* di_last_error(void) { return di::c_abi::last_error.c_str(); }
 
 const char* di_code_name(di_code code) {
-    constexpr const char* kNames[] = {"ok",          "invalid_argument", "not_found", "invalid_file", "out_of_memory",
-                                      "unsupported", "unavailable",      "internal"};
-    return code >= DI_OK && code <= DI_INTERNAL ? kNames[code] : "unknown";
+    constexpr const char* kNames[] = {"ok",          "invalid_argument", "not_found", "invalid_file",     "out_of_memory",
+                                      "unsupported", "unavailable",      "internal",  "context_exceeded", "timed_out"};
+    return code >= DI_OK && code <= DI_TIMED_OUT ? kNames[code] : "unknown";
 }
 
 const char* di_finish_name(di_finish finish) {

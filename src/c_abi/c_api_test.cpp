@@ -357,6 +357,8 @@ TEST_F(CApi, LogprobsAreNumbersWhereAskedForAndNaNElsewhere) {
 TEST(CApiNames, EveryCodeAndFinishHasOne) {
     EXPECT_STREQ(di_code_name(DI_OK), "ok");
     EXPECT_STREQ(di_code_name(DI_INTERNAL), "internal");
+    EXPECT_STREQ(di_code_name(DI_CONTEXT_EXCEEDED), "context_exceeded");
+    EXPECT_STREQ(di_code_name(DI_TIMED_OUT), "timed_out");
     EXPECT_STREQ(di_code_name(99), "unknown");
     EXPECT_STREQ(di_finish_name(DI_FINISH_ABORT), "abort");
     EXPECT_EQ(di_abi_version(), DI_ABI_VERSION);
