@@ -51,7 +51,11 @@ void start_answer(Service& service, const AnswerJobPtr& job) {
         add_faults(*job->request.fault, job->plan.prompts);
     }
     auto generation = std::make_shared<Generation>();
-    generation->request_id = job->request.request_id.empty() ? exchange.request_id : job->request.request_id;
+    if (job->request.request_id.empty()) {
+        job->request.request_id = exchange.request_id;
+    }
+    generation->request_id = job->request.request_id;
+    job->request.is_stored = job->request.is_stored && service.store() != nullptr;  // as the response says
     generation->is_streaming = job->request.stream.is_streaming;
     generation->has_timings = job->has_timings;
     generation->owner = std::string(exchange.key_name());
@@ -59,7 +63,7 @@ void start_answer(Service& service, const AnswerJobPtr& job) {
     generation->began_us = exchange.began_us;
     generation->admission = std::move(job->admission);
     const bool is_background = job->request.is_background;
-    const bool is_stored = exchange.dialect == Dialect::kResponses && job->request.is_stored && service.store() != nullptr;
+    const bool is_stored = exchange.dialect == Dialect::kResponses && job->request.is_stored;
     generation->stream =
         std::make_unique<AnswerStream>(std::move(job->request), job->plan, std::move(head), service.answer_context());
     generation->exchange = job->exchange;
