@@ -125,7 +125,7 @@ def test_lines_keep_their_order_and_a_bad_one_hurts_nobody(tmp_path):
     assert [result["error"] is None for result in results] == [True, False, True, False, False, True, False, False, False]
     assert [len(results[i]["token_ids"]) for i in (0, 2, 5)] == [6, 1, 2]
     assert "top_p" in results[3]["error"] and "empty" in results[4]["error"] and "99999" in results[7]["error"]
-    assert "bad_words is not supported in this version" in results[8]["error"]
+    assert "bad_words is not supported here, only by the service" in results[8]["error"]
     assert results[1]["finish_reason"] == "error"
     # The errors stand on stderr too, one line each.
     assert len(done.stderr.decode().splitlines()) == 6
@@ -162,8 +162,8 @@ def test_bad_prompts_fail_with_one_line():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "no sub-command, expected one of run, chat, inspect, logits, doctor, bench"),
-        (["serve"], 'unknown sub-command "serve", expected one of run'),
+        ([], "no sub-command, expected one of run, chat, serve, inspect, logits, doctor, bench, recipe"),
+        (["tell"], 'unknown sub-command "tell", expected one of run'),
         (["run"], "no prompt"),
         (["run", "a", "--prompts", "b"], "both PROMPT and --prompts"),
         (["run", "a", "--unknown"], "--unknown"),
