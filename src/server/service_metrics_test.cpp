@@ -1,0 +1,78 @@
+#include "server/service_metrics.h"
+
+#include <regex>
+
+#include <gtest/gtest.h>
+
+#include "base/file_io.h"
+#include "server/routes.h"
+
+namespace di {
+namespace {
+
+class FakeBackend : public TokenBackend {
+  public:
+    void start(Sink /*sink*/) override {}
+    void stop() override {}
+    void submit(TokenRequest /*request*/) override {}
+    void cancel(uint64_t /*id*/) override {}
+    void reset_prefix_cache() override {}
+    [[nodiscard]] BackendHealth health() const override { return {}; }
+    [[nodiscard]] EngineStats stats() const override { return now; }
+
+    EngineStats now{};
+};
+
+bool has_line(const std::string& text, const std::string& line) {
+    return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+TEST(ServiceMetrics, TotalsOfTheEngineAreCountedOnce) {
+    FakeBackend backend;
+    ServiceMetrics metrics(backend);
+    backend.now.preemptions = 2;
+    backend.now.drafted_tokens = 30;
+    backend.now.running = 3;
+    backend.now.blocks_used = 25;
+    backend.now.blocks_total = 100;
+    EXPECT_TRUE(has_line(metrics.text(4), "deepinfer_preemptions_total 2"));
+    backend.now.preemptions = 5;
+    const std::string text = metrics.text(4);
+    EXPECT_TRUE(has_line(text, "deepinfer_preemptions_total 5"));
+    EXPECT_TRUE(has_line(text, "deepinfer_drafted_tokens_total 30"));
+    EXPECT_TRUE(has_line(text, "deepinfer_running 3"));
+    EXPECT_TRUE(has_line(text, "deepinfer_open_answers 4"));
+    EXPECT_TRUE(has_line(text, "deepinfer_cache_use_ratio 0.25"));
+}
+
+TEST(ServiceMetrics, PathsThatClientsMakeUpAreOneSeries) {
+    FakeBackend backend;
+    ServiceMetrics metrics(backend);
+    for (int i = 0; i < 10'000; ++i) {
+        Exchange exchange;
+        exchange.http.path = "/" + std::to_string(i);
+        exchange.request_id = exchange.http.path;
+        metrics.count_error(exchange, ApiErrorKind::kNotFound);
+    }
+    const std::string text = metrics.text(0);
+    EXPECT_TRUE(has_line(text, R"(deepinfer_errors_total{code="404",endpoint="other"} 10000)"));
+    const std::regex series("\ndeepinfer_errors_total\\{");
+    EXPECT_EQ(std::distance(std::sregex_iterator(text.begin(), text.end(), series), std::sregex_iterator()), 1);
+}
+
+TEST(ServiceMetrics, AreDocumented) {
+    FakeBackend backend;
+    ServiceMetrics metrics(backend);
+    metrics.count_error({}, ApiErrorKind::kNotFound);
+    const std::string page = read_file("docs/serving.md", 1 << 20).value();
+    const std::string text = metrics.text(0);
+    const std::regex type("# TYPE (\\S+) (\\S+)");
+    for (std::sregex_iterator it(text.begin(), text.end(), type); it != std::sregex_iterator(); ++it) {
+        EXPECT_NE(page.find("| `" + (*it)[1].str() + "` | " + (*it)[2].str()), std::string::npos)
+            << "docs/serving.md lacks " << (*it)[1].str();
+    }
+    EXPECT_NE(text.find("# TYPE deepinfer_accepted_tokens_total counter"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace di
