@@ -1,6 +1,7 @@
 """The service as clients see it: the typed clients of OpenAI and Anthropic, and plain HTTP where they hide something."""
 
 import asyncio
+import base64
 import http.client
 import json
 import re
@@ -11,7 +12,7 @@ import anthropic
 import openai
 import pytest
 
-from server_process import Server
+from server_process import ROOT, Server
 
 TOOL = {
     "type": "function",
@@ -298,6 +299,27 @@ def test_control_tokens_of_users_stay_text(server):
     extra = [token for token in json.loads(answer)["tokens"] if token not in control]
     _, _, text = request(server, "POST", "/detokenize", {"tokens": extra, "skip_special_tokens": True})
     assert json.loads(text)["text"] == plain
+
+
+def ask_about_image(server, url):
+    parts = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": url}}]
+    body = {"messages": [{"role": "user", "content": parts}], "max_tokens": 4, "thinking": {"type": "disabled"}}
+    status, _, answer = request(server, "POST", "/v1/chat/completions", body)
+    return status, json.loads(answer)
+
+
+def test_images_are_seen_where_there_is_a_vision_tower(server):
+    image = (ROOT / "tests" / "data" / "v41-tiny" / "image.png").read_bytes()
+    url = "data:image/png;base64," + base64.b64encode(image).decode()
+    status, answer = ask_about_image(server, url)
+    assert (status, answer["error"]["param"]) == (400, "messages[0].content[1]")  # v41-mini has none
+    with Server("--model", str(ROOT / "tests" / "data" / "v41-tiny")) as seeing:
+        status, answer = ask_about_image(seeing, url)
+        assert status == 200 and answer["usage"]["prompt_tokens"] > 10
+        for wrong in ("http://169.254.169.254/x", "file:///etc/passwd", "data:image/png;base64,AAAA"):
+            status, answer = ask_about_image(seeing, wrong)
+            assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
+        assert ask_about_image(seeing, url)[0] == 200
 
 
 def test_tokens_and_texts(server):
