@@ -142,7 +142,7 @@ ApiStatus collect_images(Service& service, AnswerJob& job) {
                     return refuse(ApiErrorKind::kInvalidRequest,
                                   fmt::format("{}: this server fetches no images, expected a data URL", part.path), part.path);
                 }
-                job.fetched_images.push_back(job.images.size() - 1);
+                job.fetched_images.push_back({.index = job.images.size() - 1, .url = part.image_url, .path = part.path});
                 continue;
             }
             Result<std::string> decoded = decode_image_url(part.image_url);
@@ -209,15 +209,17 @@ std::optional<double> deadline_ms(const Service& service, const Exchange& exchan
     return seconds > 0.0 ? std::optional<double>(seconds * 1000.0) : std::nullopt;
 }
 
+void refuse_answer(Service& service, Exchange& exchange, const ApiError& error) {
+    if (!exchange.reply->is_gone()) {
+        send_error(exchange, error);
+    }
+    service.metrics().count_error(exchange, error.kind);
+    service.log().refused(exchange, error);
+}
+
 // Tells the client on the server's thread.
 void post_error(Service& service, const AnswerJobPtr& job, ApiError error) {
-    service.post([&service, job, error = std::move(error)] {
-        if (!job->exchange->reply->is_gone()) {
-            send_error(*job->exchange, error);
-        }
-        service.metrics().count_error(*job->exchange, error.kind);
-        service.log().refused(*job->exchange, error);
-    });
+    service.post([&service, job, error = std::move(error)] { refuse_answer(service, *job->exchange, error); });
 }
 
 void plan_on_pool(Service& service, const AnswerJobPtr& job) {
@@ -237,17 +239,8 @@ void fetch_images(Service& service, const AnswerJobPtr& job) {
     };
     const auto fetching = std::make_shared<Fetching>();
     fetching->open = job->fetched_images.size();
-    std::vector<const ContentPart*> parts;
-    for (const Message& message : job->request.conversation->messages) {
-        for (const ContentPart& part : message.parts) {
-            if (part.kind == ContentPart::Kind::kImage) {
-                parts.push_back(&part);
-            }
-        }
-    }
-    for (const size_t index : job->fetched_images) {
-        const std::string path = parts[index]->path;
-        service.fetcher()->fetch(parts[index]->image_url, [&service, job, fetching, index, path](FetchResult result) {
+    for (const auto& [index, url, path] : job->fetched_images) {
+        service.fetcher()->fetch(url, [&service, job, fetching, index = index, path = path](FetchResult result) {
             auto shared = std::make_shared<FetchResult>(std::move(result));
             service.post([&service, job, fetching, index, path, shared] {
                 if (!*shared) {
@@ -322,15 +315,15 @@ tl::expected<void, ApiError> plan_job(Service& service, AnswerJob& job) {
     if (auto status = check_image_sizes(service.options().images, job.images); !status) {
         return status;
     }
+    const bool has_images = !job.images.empty();
     while (true) {
-        Result<AnswerPlan> plan = plan_answer(job.request, job.images, job.rules, *service.parts().preparer);
+        Result<AnswerPlan> plan = plan_answer(job.request, std::exchange(job.images, {}), job.rules, *service.parts().preparer);
         if (plan) {
             job.plan = std::move(*plan);
             return {};
         }
         const bool is_too_long = plan.error().code == ErrorCode::kContextExceeded;
-        if (!is_too_long || !job.request.truncates_input || !job.images.empty() ||
-            !drop_oldest_turn(*job.request.conversation)) {
+        if (!is_too_long || !job.request.truncates_input || has_images || !drop_oldest_turn(*job.request.conversation)) {
             return tl::unexpected<ApiError>(api_error_of(plan.error()));
         }
     }
@@ -339,9 +332,7 @@ tl::expected<void, ApiError> plan_job(Service& service, AnswerJob& job) {
 void begin_answer(Service& service, ExchangePtr exchange) {
     auto admission = service.admit(*exchange);
     if (!admission) {
-        send_error(*exchange, admission.error());
-        service.metrics().count_error(*exchange, admission.error().kind);
-        service.log().refused(*exchange, admission.error());
+        refuse_answer(service, *exchange, admission.error());
         return;
     }
     const auto job = std::make_shared<AnswerJob>();

@@ -21,9 +21,14 @@ struct AnswerJob {
     AnswerRules rules;
     JsonValue body;
     Request request;
-    std::vector<std::string> images;     // encoded; a place for each image part
-    std::vector<size_t> fetched_images;  // those that an address names
-    std::string input_items = "[]";      // Responses: JSON of this request's items, for the store
+    std::vector<std::string> images;  // encoded; a place for each image part
+    struct FetchedImage {
+        size_t index = 0;  // in `images`
+        std::string url;
+        std::string path;  // of its part in the request
+    };
+    std::vector<FetchedImage> fetched_images;  // those that an address names
+    std::string input_items = "[]";            // Responses: JSON of this request's items, for the store
     bool has_timings = false;
     AnswerPlan plan;
 };

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "api/answer_json.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "http/post.h"
@@ -13,19 +14,6 @@ namespace {
 
 int64_t unix_us() {
     return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string_view end_name(AnswerEnd end) {
-    switch (end) {
-        case AnswerEnd::kStop:
-        case AnswerEnd::kStopString:
-        case AnswerEnd::kStopToken: return "stop";
-        case AnswerEnd::kToolCalls: return "tool_calls";
-        case AnswerEnd::kLength:
-        case AnswerEnd::kContextFull: return "length";
-        case AnswerEnd::kContentFilter: return "content_filter";
-    }
-    return "stop";
 }
 
 AccessRecord record_of(const Exchange& exchange) {
@@ -55,7 +43,7 @@ class WrittenLog : public ServiceLog {
                                                               : 200;
         record.finish = generation.is_cancelled ? "cancelled"
                         : stream.error()        ? "error"
-                                                : std::string(end_name(stream.end_of_first()));
+                                                : std::string(finish_reason_text(stream.end_of_first()));
         record.error = stream.error() ? std::string(error_code_text(stream.error()->kind)) : "";
         record.model = stream.head().model;
         record.is_streamed = generation.is_streaming;

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "api/answer_json.h"
 #include "server/routes.h"
 
 namespace di {
@@ -26,16 +27,7 @@ std::string_view end_name(const Generation& generation) {
     if (generation.stream->error()) {
         return "error";
     }
-    switch (generation.stream->end_of_first()) {
-        case AnswerEnd::kStop:
-        case AnswerEnd::kStopString:
-        case AnswerEnd::kStopToken: return "stop";
-        case AnswerEnd::kToolCalls: return "tool_calls";
-        case AnswerEnd::kLength:
-        case AnswerEnd::kContextFull: return "length";
-        case AnswerEnd::kContentFilter: return "content_filter";
-    }
-    return "stop";
+    return finish_reason_text(generation.stream->end_of_first());
 }
 
 std::string_view endpoint_of(Dialect dialect) {
