@@ -1,6 +1,7 @@
 #include "session/preparer.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 
@@ -9,7 +10,34 @@
 namespace di {
 
 Preparer::Preparer(PreparerOptions options, const ModelConfig& config, const Tokenizer& tokenizer, GenerationConfig generation)
-    : options_(std::move(options)), context_{.config = &config, .tokenizer = &tokenizer}, generation_(std::move(generation)) {}
+    : options_(std::move(options)), context_{.config = &config, .tokenizer = &tokenizer}, generation_(std::move(generation)) {
+    const int64_t count = std::min(tokenizer.vocabulary_size(), config.vocab_size);
+    const auto ids_of = [&](std::initializer_list<std::string_view> spellings) {
+        std::vector<int32_t> ids;
+        for (const std::string_view spelling : spellings) {
+            if (const std::optional<int32_t> id = tokenizer.find(spelling); id && *id < count) {
+                ids.push_back(*id);
+            }
+        }
+        return ids;
+    };
+    const auto holds = [](const std::vector<int32_t>& ids, int32_t id) {
+        return std::find(ids.begin(), ids.end(), id) != ids.end();
+    };
+    // Tokenizer files do not mark all of these as special.
+    const std::vector<int32_t> turns =
+        ids_of({kBeginToken, kSystemToken, kUserToken, kAssistantToken, kReminderToken, kImageToken});
+    const std::vector<int32_t> parts = ids_of({kThinkToken, kThinkEndToken, kToolMarkerToken});
+    const std::vector<int32_t> ends = end_token_ids();
+    for (int32_t id = 0; id < count; ++id) {
+        if ((tokenizer.is_special(id) || holds(turns, id)) && !holds(parts, id) && !holds(ends, id)) {
+            control_ids_.push_back(id);
+        }
+    }
+    if (const std::vector<int32_t> marker = ids_of({kToolMarkerToken}); !marker.empty()) {
+        tool_marker_id_ = marker.front();
+    }
+}
 
 Result<TokenRequest> Preparer::prepare(PromptRequest prompt) {
     DI_TRY(const std::optional<GrammarSpec> grammar, prompt_grammar(prompt, tokenizer()));
@@ -37,22 +65,11 @@ std::vector<int32_t> Preparer::end_token_ids() const {
 }
 
 std::vector<int32_t> Preparer::control_token_ids(bool may_call_tools) const {
-    const std::vector<int32_t> ends = end_token_ids();
-    const std::optional<int32_t> marker = tokenizer().find(kToolMarkerToken);
-    std::vector<int32_t> ids;
-    for (const int32_t id : special_ids_) {
-        const bool is_end = std::find(ends.begin(), ends.end(), id) != ends.end();
-        const bool is_call = marker == id && may_call_tools;
-        if (!is_end && !is_call && tokenizer().find(kThinkToken) != id && tokenizer().find(kThinkEndToken) != id) {
-            ids.push_back(id);
-        }
+    std::vector<int32_t> ids = control_ids_;
+    if (tool_marker_id_ && !may_call_tools) {
+        ids.push_back(*tool_marker_id_);
     }
     return ids;
-}
-
-GrammarCompilerCounts Preparer::grammar_counts() {
-    const std::lock_guard lock(compiler_mutex_);
-    return grammar_compiler_ == nullptr ? GrammarCompilerCounts{} : grammar_compiler_->counts();
 }
 
 void Preparer::apply_options(SamplingParams& sampling) const {

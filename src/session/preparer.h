@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -32,13 +33,11 @@ class Preparer {
     [[nodiscard]] SamplingParams default_sampling() const;
     // Tokens that end an answer: of config.json and of generation_config.json.
     [[nodiscard]] std::vector<int32_t> end_token_ids() const;
-    // Tokens that have no place in an answer to a conversation: all special ones but the ends, the reasoning's delimiters, and the
-    // marker of tool calls where calls may come.
+    // Tokens that have no place in an answer to a conversation: the special ones and those that open turns, but not the ends,
+    // the delimiters of reasoning, and the marker of tool calls where calls may come.
     [[nodiscard]] std::vector<int32_t> control_token_ids(bool may_call_tools) const;
     [[nodiscard]] const Tokenizer& tokenizer() const { return *context_.tokenizer; }
     [[nodiscard]] const ModelConfig& config() const { return *context_.config; }
-    // Of the grammar compiler; zeroes while nobody asked for a grammar.
-    [[nodiscard]] GrammarCompilerCounts grammar_counts();
 
   private:
     // What the options say of every request.
@@ -50,8 +49,9 @@ class Preparer {
     PreparerOptions options_;
     PromptContext context_;
     GenerationConfig generation_;
-    std::vector<int32_t> special_ids_;  // ascending, with the marker of tool calls
-    std::mutex compiler_mutex_;         // guards the making of grammar_compiler_, with the first request that asks
+    std::vector<int32_t> control_ids_;  // as control_token_ids(), without the marker of tool calls
+    std::optional<int32_t> tool_marker_id_;
+    std::mutex compiler_mutex_;  // guards the making of grammar_compiler_, with the first request that asks
     std::unique_ptr<GrammarCompiler> grammar_compiler_;
 };
 
