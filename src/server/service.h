@@ -70,7 +70,6 @@ class Service {
     [[nodiscard]] Fetcher* fetcher() { return fetcher_.get(); }  // nullptr: images by address are not allowed
     [[nodiscard]] const ToolPermissions& tool_permissions() const { return permissions_; }
     [[nodiscard]] bool is_draining() const { return is_draining_; }
-    [[nodiscard]] bool has_keys() const { return keys_ != nullptr; }
     // The name under which the model is served, and whether a request may use this one.
     [[nodiscard]] const std::string& model_name() const { return model_name_; }
     [[nodiscard]] bool is_served(std::string_view name) const;

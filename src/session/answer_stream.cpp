@@ -280,8 +280,8 @@ void AnswerStream::take(size_t prompt_index, const StepOutput& output, StreamEve
         return;
     }
     take_prompt(prompt_index, output);
-    const bool is_complete = std::all_of(has_reported_.begin(), has_reported_.end(), [](bool has) { return has; });
-    if (!has_begun_ && !head_.prompt_logprobs.empty() && !is_complete) {
+    if (!has_begun_ && !head_.prompt_logprobs.empty() &&
+        std::find(has_reported_.begin(), has_reported_.end(), false) != has_reported_.end()) {
         held_.push_back({.prompt_index = prompt_index, .output = output});
         return;
     }

@@ -57,8 +57,6 @@ class AnswerStream {
     [[nodiscard]] AnswerEnd end_of_first() const;                          // how choice 0 ended; for logs
     [[nodiscard]] const Request& request() const { return request_; }
     [[nodiscard]] const AnswerHead& head() const { return head_; }
-    [[nodiscard]] int64_t drafted_tokens() const { return drafted_; }
-    [[nodiscard]] int64_t accepted_tokens() const { return accepted_; }
 
   private:
     class Choice;
