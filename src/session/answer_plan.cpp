@@ -7,6 +7,7 @@
 #include "text/chat_encoding.h"
 #include "text/chat_tokens.h"
 #include "text/output_rules_mask.h"
+#include "text/tool_grammar.h"
 
 namespace di {
 namespace {
@@ -16,8 +17,6 @@ constexpr int64_t kOutputTokensThinking = 65'536;
 constexpr int64_t kOutputTokensMaxEffort = 131'072;
 constexpr int64_t kOutputTokensDirect = 8192;
 constexpr int64_t kOutputTokensCompletion = 16;
-// How a block of calls begins (spec: chat encoding, section 5.2).
-constexpr std::string_view kCallsOpening = "\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"";
 // DeepSeek's service does not cut deeper while the model thinks.
 constexpr double kThinkingTopPMin = 0.95;
 
@@ -62,16 +61,13 @@ class Planner {
             encoded.answer_start == AnswerStart::kReasoning || encoded.answer_start == AnswerStart::kReasoningContinued;
         plan_.parser.start = encoded.answer_start;
         plan_.parser.may_call_tools = encoded.may_call_tools;
-        must_call_tools_ = encoded.must_call_tools;
         plan_.parser.is_json_object = conversation.response_format.kind == ResponseFormat::Kind::kJsonObject;
         plan_.parser.tools = conversation.tools;
         plan_.parser.calls_max = request_.allows_parallel_calls ? 0 : 1;
         PromptRequest prompt = common_prompt(0);
         prompt.images = std::move(images_);
         prompt.sampling.banned_token_ids = preparer_.control_token_ids(encoded.may_call_tools);
-        if (!must_call_tools_) {  // else there is no answer text to be constrained
-            DI_TRY(prompt.grammar, conversation_grammar(conversation, preparer_.tokenizer()));
-        }
+        DI_TRY(prompt.grammar, answer_grammar(conversation, request_.allows_parallel_calls, preparer_.tokenizer()));
         DI_TRY(prompt.prompt, tokenise_prompt(encoded, preparer_.tokenizer()));
         return add(std::move(prompt));
     }
@@ -174,32 +170,18 @@ class Planner {
         return {};
     }
 
-    // A limit on reasoning, and calls that must follow it. Without reasoning the prompt itself opens the block of calls.
-    Status add_reasoning_rules(OutputRules& rules) const {
-        const bool is_limited = rules_.enforces_reasoning_limit && request_.sampling.reasoning_tokens_max;
-        if (!is_limited && !must_call_tools_) {
-            return {};
-        }
-        const std::optional<int32_t> end = preparer_.tokenizer().find(kThinkEndToken);
-        if (!end) {
-            return fail(ErrorCode::kUnsupported, "{}: the tokenizer has no {}, expected one",
-                        is_limited ? "thinking_token_budget" : "tool_choice", kThinkEndToken);
-        }
-        rules.reasoning_end_id = *end;
-        if (is_limited) {
-            rules.reasoning_tokens_max = request_.sampling.reasoning_tokens_max;
-        }
-        if (must_call_tools_) {
-            DI_TRY(rules.forced_behind_reasoning, preparer_.tokenizer().encode_special(kCallsOpening));
-        }
-        return {};
-    }
-
     // The limit on reasoning, and words that must not come.
     Status add_rules(TokenRequest& tokens) {
         OutputRules rules;
-        if (plan_.is_thinking) {
-            DI_TRY_STATUS(add_reasoning_rules(rules));
+        if (rules_.enforces_reasoning_limit && request_.sampling.reasoning_tokens_max && plan_.is_thinking) {
+            const std::optional<int32_t> end = preparer_.tokenizer().find(kThinkEndToken);
+            if (!end) {
+                return fail(ErrorCode::kUnsupported, "thinking_token_budget: the tokenizer has no {}, expected one",
+                            kThinkEndToken);
+            }
+            rules.reasoning_tokens_max = request_.sampling.reasoning_tokens_max;
+            rules.reasoning_end_id = *end;
+            rules.call_marker_id = preparer_.tokenizer().find(kToolMarkerToken);
         }
         for (const std::string& word : request_.sampling.bad_words) {
             // As it stands at the beginning of a text, and in the middle of one.
@@ -221,7 +203,6 @@ class Planner {
     const AnswerRules& rules_;
     Preparer& preparer_;
     AnswerPlan plan_;
-    bool must_call_tools_ = false;
 };
 
 }  // namespace

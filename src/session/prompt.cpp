@@ -6,9 +6,9 @@
 
 #include "session/limits.h"
 #include "text/stop_strings.h"
-#include "text/chat_tokens.h"
 #include "text/chat_encoding.h"
 #include "text/image.h"
+#include "text/tool_grammar.h"
 
 namespace di {
 namespace {
@@ -133,30 +133,19 @@ Result<TokenRequest> build_token_request(PromptRequest request, const PromptCont
     return result;
 }
 
-Result<std::optional<GrammarSpec>> conversation_grammar(const Conversation& conversation, const Tokenizer& tokenizer) {
-    std::optional<GrammarSpec> format = format_grammar(conversation.response_format);
-    if (format && conversation.is_thinking) {
-        const std::optional<int32_t> end = tokenizer.find(kThinkEndToken);
-        if (!end) {
-            return fail(ErrorCode::kUnsupported, "response_format with reasoning: the tokenizer has no {}, expected one",
-                        kThinkEndToken);
-        }
-        format->trigger_token_ids = {*end};
-    }
-    return format;
-}
-
 Result<std::optional<GrammarSpec>> prompt_grammar(const PromptRequest& request, const Tokenizer& tokenizer) {
     const auto* conversation = std::get_if<Conversation>(&request.prompt);
     if (conversation == nullptr) {
         return request.grammar;
     }
-    DI_TRY(std::optional<GrammarSpec> format, conversation_grammar(*conversation, tokenizer));
-    if (request.grammar && format) {
+    if (!request.grammar) {
+        return answer_grammar(*conversation, true, tokenizer);
+    }
+    if (conversation->response_format.kind != ResponseFormat::Kind::kText) {
         return fail(ErrorCode::kInvalidArgument, "{}: the answer is already constrained by {}, expected one of them",
                     conversation->response_format.path, grammar_kind_name(request.grammar->kind));
     }
-    return format ? format : request.grammar;
+    return request.grammar;
 }
 
 }  // namespace di

@@ -44,12 +44,8 @@ struct PromptContext {
 // already; special tokens spelled in a text become those tokens, in a conversation they never do.
 [[nodiscard]] Result<TokenRequest> build_token_request(PromptRequest request, const PromptContext& context);
 
-// What the answer to a conversation must look like: its response format, which begins behind the reasoning where the model
-// thinks first.
-[[nodiscard]] Result<std::optional<GrammarSpec>> conversation_grammar(const Conversation& conversation,
-                                                                      const Tokenizer& tokenizer);
-
-// What the answer of the prompt must look like: its grammar, or that of its conversation. Both are an error.
+// What the answer of the prompt must look like: its grammar, or that of its conversation (format and tools). A grammar
+// beside a response format is an error; beside tools it binds the whole answer.
 [[nodiscard]] Result<std::optional<GrammarSpec>> prompt_grammar(const PromptRequest& request, const Tokenizer& tokenizer);
 
 // The image layout of a model with a vision tower.

@@ -49,15 +49,17 @@ std::string_view task_token(QuickTask task) {
 
 bool is_user_turn(MessageRole role) { return role == MessageRole::kUser || role == MessageRole::kTool; }
 
+bool has_content(const Message& turn) {
+    return std::any_of(turn.parts.begin(), turn.parts.end(), [](const ContentPart& part) { return !part.text.empty(); });
+}
+
 class PromptEncoder {
   public:
     PromptEncoder(const Conversation& conversation, ChatDialect dialect)
-        : conversation_(conversation), dialect_(dialect), tools_(offered_tools(conversation)) {
-        task_ = conversation.task;
-        if (const Message& last = conversation.messages.back(); last.role == MessageRole::kUser && last.task) {
-            task_ = last.task;
-        }
-    }
+        : conversation_(conversation),
+          dialect_(dialect),
+          tools_(offered_tools(conversation)),
+          task_(asked_task(conversation)) {}
 
     Result<EncodedPrompt> encode() {
         writer_.special(kBeginToken);
@@ -256,9 +258,7 @@ class PromptEncoder {
     // The turn that the model continues: nothing after what is given.
     void write_prefix(int64_t index) {
         const Message& turn = message(index);
-        const bool has_content =
-            std::any_of(turn.parts.begin(), turn.parts.end(), [](const ContentPart& part) { return !part.text.empty(); });
-        if (!conversation_.is_thinking || has_content) {
+        if (!conversation_.is_thinking || has_content(turn)) {
             write_reasoning(turn.reasoning, conversation_.is_thinking);
             write_parts(index);
             return;
@@ -279,35 +279,22 @@ class PromptEncoder {
     // The last part of the prompt, and what the reader of the answer must know.
     EncodedPrompt write_generation() {
         EncodedPrompt ending;
-        ending.may_call_tools = !tools_.empty() && !task_;
+        ending.answer_start = answer_start(conversation_);
+        ending.may_call_tools = may_call_tools(conversation_);
         ending.must_call_tools = forces_tool_call(conversation_);
-        const Message& last = conversation_.messages.back();
         if (task_) {
             write_task(*task_);
             return ending;
         }
-        if (last.is_prefix) {
-            ending.answer_start = prefix_start(last);
+        if (conversation_.messages.back().is_prefix) {
             return ending;
         }
         writer_.special(kAssistantToken);
         writer_.special(conversation_.is_thinking ? kThinkToken : kThinkEndToken);
-        if (conversation_.is_thinking) {
-            ending.answer_start = AnswerStart::kReasoning;
-        } else if (ending.must_call_tools) {
+        if (ending.answer_start == AnswerStart::kCalls) {
             write_tool_block_opening(writer_, dialect_);
-            ending.answer_start = AnswerStart::kCalls;
         }
         return ending;
-    }
-
-    AnswerStart prefix_start(const Message& turn) const {
-        const bool has_content =
-            std::any_of(turn.parts.begin(), turn.parts.end(), [](const ContentPart& part) { return !part.text.empty(); });
-        if (!conversation_.is_thinking || has_content) {
-            return AnswerStart::kContentContinued;
-        }
-        return turn.reasoning.empty() ? AnswerStart::kReasoning : AnswerStart::kReasoningContinued;
     }
 
     const Conversation& conversation_;
@@ -333,6 +320,24 @@ Result<int32_t> token_id(const Tokenizer& tokenizer, std::string_view spelling) 
 Result<EncodedPrompt> encode_prompt(const Conversation& conversation, ChatDialect dialect) {
     DI_TRY_STATUS(check_conversation(conversation));
     return PromptEncoder(conversation, dialect).encode();
+}
+
+AnswerStart answer_start(const Conversation& conversation) {
+    const Message& last = conversation.messages.back();
+    if (asked_task(conversation)) {
+        return AnswerStart::kContent;
+    }
+    if (last.is_prefix && (!conversation.is_thinking || has_content(last))) {
+        return AnswerStart::kContentContinued;
+    }
+    if (conversation.is_thinking) {
+        return last.is_prefix && !last.reasoning.empty() ? AnswerStart::kReasoningContinued : AnswerStart::kReasoning;
+    }
+    return forces_tool_call(conversation) ? AnswerStart::kCalls : AnswerStart::kContent;
+}
+
+bool may_call_tools(const Conversation& conversation) {
+    return !asked_task(conversation) && !offered_tools(conversation).empty();
 }
 
 Result<std::vector<int32_t>> tokenise_prompt(const EncodedPrompt& prompt, const Tokenizer& tokenizer) {

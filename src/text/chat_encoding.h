@@ -52,6 +52,10 @@ struct EncodedPrompt {
 // The prompt text of a conversation. Fails where check_conversation() does.
 [[nodiscard]] Result<EncodedPrompt> encode_prompt(const Conversation& conversation, ChatDialect dialect);
 
+// What of that can be told without writing the prompt. The conversation has at least one message.
+[[nodiscard]] AnswerStart answer_start(const Conversation& conversation);
+[[nodiscard]] bool may_call_tools(const Conversation& conversation);
+
 // The token ids: each special range becomes its one id; everything between is encoded with the
 // recognition of special tokens switched off, piece by piece. Fails when the tokenizer lacks a token
 // that the prompt needs, and names it.

@@ -149,8 +149,7 @@ Status check_continuation(const Conversation& conversation) {
         return fail(ErrorCode::kInvalidArgument,
                     "tool_choice: a tool call cannot be forced while the last message is continued");
     }
-    const bool is_task = conversation.task || (last.role == MessageRole::kUser && last.task);
-    if (!is_task) {
+    if (!asked_task(conversation)) {
         return {};
     }
     if (last.role == MessageRole::kAssistant) {
@@ -213,6 +212,11 @@ std::vector<const Tool*> offered_tools(const Conversation& conversation) {
         }
     }
     return offered;
+}
+
+std::optional<QuickTask> asked_task(const Conversation& conversation) {
+    const Message& last = conversation.messages.back();
+    return last.role == MessageRole::kUser && last.task ? last.task : conversation.task;
 }
 
 bool forces_tool_call(const Conversation& conversation) {

@@ -105,6 +105,9 @@ struct Conversation {
 // The tools that the model is told about: none, all, or the allowed ones, in the order of declaration.
 [[nodiscard]] std::vector<const Tool*> offered_tools(const Conversation& conversation);
 
+// The quick task that the answer is to: of the conversation, or of its last user turn.
+[[nodiscard]] std::optional<QuickTask> asked_task(const Conversation& conversation);
+
 // Whether the answer must be a tool call.
 [[nodiscard]] bool forces_tool_call(const Conversation& conversation);
 

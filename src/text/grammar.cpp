@@ -18,7 +18,10 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "text/chat_tokens.h"
 #include "text/limits.h"
+#include "text/tool_call_mask.h"
+#include "text/tool_grammar.h"
 #include "text/trigger_mask.h"
 
 // The only file that knows the grammar library. Its exceptions end here.
@@ -26,6 +29,9 @@
 // The answer's end is a NUL character behind the root, spelled by a token of our own that no model has: the library then
 // knows what follows the last piece (which makes masks up to a hundred times faster), and whether that token is allowed
 // says whether the answer may end. Real tokens with a NUL are never allowed, and no grammar can ask for one.
+//
+// The marker of tool calls is a special token, which is no part of any answer. Grammars of calls have a vocabulary of their
+// own, in which it is spelled by a control character that no other token has (tool_grammar.h).
 namespace di {
 namespace {
 
@@ -37,7 +43,10 @@ constexpr int kThreadsMax = 4;
 // What all grammars of one vocabulary share. Immutable.
 struct Vocabulary {
     std::optional<xgrammar::TokenizerInfo> info;
-    int32_t size = 0;  // of the model; the id of our own end token
+    std::optional<xgrammar::TokenizerInfo> call_info;    // for grammars of tool calls
+    std::shared_ptr<const std::vector<bool>> opens_tag;  // by id: the token's text ends in `<`; with call_info
+    int32_t size = 0;                                    // of the model; the id of our own end token
+    std::optional<int32_t> marker_id;                    // of tool calls
     std::vector<int32_t> end_token_ids;
 
     [[nodiscard]] bool is_end(int32_t id) const {
@@ -48,19 +57,32 @@ struct Vocabulary {
     [[nodiscard]] int32_t library_size() const { return size + 2; }
 };
 
-void make_library_vocabulary(const Tokenizer& tokenizer, Vocabulary& vocabulary) {
+xgrammar::TokenizerInfo library_vocabulary(const Tokenizer& tokenizer, const Vocabulary& vocabulary, bool has_marker) {
     std::vector<std::string> tokens(static_cast<size_t>(vocabulary.library_size()));
     const auto count = std::min<int64_t>(vocabulary.size, tokenizer.vocabulary_size());
     for (int32_t id = 0; id < count; ++id) {
         const std::string_view bytes = tokenizer.token_bytes(id);
-        const bool is_text = !tokenizer.is_special(id) && !vocabulary.is_end(id) && bytes.find('\0') == std::string_view::npos;
+        const bool is_text = !tokenizer.is_special(id) && !vocabulary.is_end(id) && id != vocabulary.marker_id &&
+                             bytes.find('\0') == std::string_view::npos &&
+                             (!has_marker || bytes.find(kMarkerStandIn) == std::string_view::npos);
         if (is_text) {
             tokens[static_cast<size_t>(id)] = bytes;  // empty ones are never allowed
         }
     }
+    if (has_marker) {
+        tokens[static_cast<size_t>(*vocabulary.marker_id)] = std::string(1, kMarkerStandIn);
+    }
     tokens[static_cast<size_t>(vocabulary.size)] = std::string(1, '\0');
-    vocabulary.info.emplace(tokens, xgrammar::VocabType::RAW, vocabulary.library_size(),
-                            std::vector<int32_t>{vocabulary.size + 1});
+    return {tokens, xgrammar::VocabType::RAW, vocabulary.library_size(), std::vector<int32_t>{vocabulary.size + 1}};
+}
+
+std::shared_ptr<const std::vector<bool>> tag_openers(const Tokenizer& tokenizer, const Vocabulary& vocabulary) {
+    auto openers = std::make_shared<std::vector<bool>>(static_cast<size_t>(vocabulary.size), false);
+    const auto count = std::min<int64_t>(vocabulary.size, tokenizer.vocabulary_size());
+    for (int32_t id = 0; id < count; ++id) {
+        (*openers)[static_cast<size_t>(id)] = !tokenizer.is_special(id) && tokenizer.token_bytes(id).ends_with('<');
+    }
+    return openers;
 }
 
 class GrammarMask : public TokenMask {
@@ -157,6 +179,7 @@ struct Compilation {
     explicit Compilation(std::string text) : source(std::move(text)) {}
 
     std::string source;
+    bool has_marker = false;  // of tool calls: compiled for the vocabulary that has it
     std::shared_ptr<const Vocabulary> vocabulary;
     std::optional<xgrammar::CompiledGrammar> compiled;
     std::optional<Error> error;
@@ -171,14 +194,21 @@ struct Compilation {
     }
 };
 
+// Where a constraint begins that does not begin at once, and how.
+struct Beginning {
+    std::vector<int32_t> trigger{};
+    std::optional<int32_t> bound{};
+    // Of calls in free text: the first tokens of the grammar that stand before what follows the marker.
+    bool is_gate = false;
+    bool must_call = false;
+    std::vector<int32_t> marker_prefix{};
+};
+
 class Source : public TokenMaskSource {
   public:
-    Source(std::shared_ptr<Compilation> compilation, const GrammarSpec& spec, std::vector<int32_t> end_token_ids,
-           int64_t timeout_ms)
+    Source(std::shared_ptr<Compilation> compilation, Beginning beginning, int64_t timeout_ms)
         : compilation_(std::move(compilation)),
-          trigger_(spec.trigger_token_ids),
-          bound_(spec.bound_token_id),
-          end_token_ids_(std::move(end_token_ids)),
+          beginning_(std::move(beginning)),
           timeout_ms_(timeout_ms),
           deadline_(Clock::now() + std::chrono::milliseconds(timeout_ms)) {
         compilation_->interest.fetch_add(1, std::memory_order_relaxed);
@@ -201,8 +231,12 @@ class Source : public TokenMaskSource {
         }
         try {
             std::unique_ptr<TokenMask> mask = compilation_->mask();
-            if (!trigger_.empty()) {
-                mask = std::make_unique<TriggerMask>(std::move(mask), trigger_, bound_, end_token_ids_);
+            if (beginning_.is_gate) {
+                return gate(std::move(mask));
+            }
+            if (!beginning_.trigger.empty()) {
+                mask = std::make_unique<TriggerMask>(std::move(mask), beginning_.trigger, beginning_.bound,
+                                                     compilation_->vocabulary->end_token_ids);
             }
             return mask;
         } catch (const std::exception& exception) {
@@ -217,10 +251,29 @@ class Source : public TokenMaskSource {
     }
 
   private:
+    [[nodiscard]] Result<std::unique_ptr<TokenMask>> gate(std::unique_ptr<TokenMask> mask) const {
+        const Vocabulary& vocabulary = *compilation_->vocabulary;
+        auto gate = std::make_shared<ToolCallGate>();
+        gate->marker_id = *vocabulary.marker_id;
+        gate->end_token_ids = vocabulary.end_token_ids;
+        gate->opens_tag = vocabulary.opens_tag;
+        gate->must_call = beginning_.must_call;
+        std::unique_ptr<TokenMask> behind_reasoning;
+        if (!beginning_.trigger.empty()) {
+            gate->reasoning_end_id = beginning_.trigger.front();
+            behind_reasoning = mask->clone();
+        }
+        for (const int32_t id : beginning_.marker_prefix) {
+            if (!mask->accept(id)) {
+                return fail(ErrorCode::kInternal, "structured output: the grammar of calls refuses token {} of their opening",
+                            id);
+            }
+        }
+        return std::make_unique<ToolCallMask>(std::move(gate), std::move(mask), std::move(behind_reasoning));
+    }
+
     std::shared_ptr<Compilation> compilation_;  // with the cache and other requests for the same grammar
-    std::vector<int32_t> trigger_;
-    std::optional<int32_t> bound_;
-    std::vector<int32_t> end_token_ids_;
+    Beginning beginning_;
     int64_t timeout_ms_;
     Clock::time_point deadline_;
     // Relaxed: only makes the second cancel() do nothing.
@@ -238,6 +291,10 @@ class GrammarCompiler::Impl {
         std::erase_if(vocabulary_->end_token_ids, [vocab_size](int32_t id) { return id < 0 || id >= vocab_size; });
         const int available = static_cast<int>(std::thread::hardware_concurrency());
         thread_count_ = options.thread_count > 0 ? options.thread_count : std::clamp(available, 1, kThreadsMax);
+        const std::optional<int32_t> marker = tokenizer.find(kToolMarkerToken);
+        if (marker && tokenizer.is_added(*marker) && *marker < vocabulary_->size) {
+            vocabulary_->marker_id = marker;
+        }
     }
 
     ~Impl() {
@@ -255,7 +312,12 @@ class GrammarCompiler::Impl {
 
     Result<std::shared_ptr<TokenMaskSource>> submit(const GrammarSpec& spec) {
         DI_TRY_STATUS(check_tokens(spec));
+        DI_TRY(Beginning beginning, beginning_of(spec));
         DI_TRY(std::string source, grammar_source(spec, kEnd));
+        const bool has_marker = spec.kind == GrammarSpec::Kind::kToolCalls;
+        if (has_marker) {
+            source += '\n';  // no other kind ends so: the same text for another vocabulary is another grammar
+        }
         const std::lock_guard lock(mutex_);
         std::shared_ptr<Compilation> compilation = find(source);
         if (compilation == nullptr) {
@@ -265,13 +327,14 @@ class GrammarCompiler::Impl {
             }
             compilation = std::make_shared<Compilation>(std::move(source));
             compilation->vocabulary = vocabulary_;
+            compilation->has_marker = has_marker;
             remember(compilation);
             waiting_.push_back(compilation);
             start_thread();
         } else {
             ++counts_.reused;
         }
-        auto result = std::make_shared<Source>(compilation, spec, vocabulary_->end_token_ids, options_.timeout_ms);
+        auto result = std::make_shared<Source>(compilation, std::move(beginning), options_.timeout_ms);
         work_.notify_one();
         return result;
     }
@@ -303,6 +366,30 @@ class GrammarCompiler::Impl {
                         vocabulary_->size - 1);
         }
         return {};
+    }
+
+    Result<Beginning> beginning_of(const GrammarSpec& spec) const {
+        Beginning beginning{.trigger = spec.trigger_token_ids, .bound = spec.bound_token_id};
+        if (spec.kind != GrammarSpec::Kind::kToolCalls) {
+            return beginning;
+        }
+        if (!vocabulary_->marker_id) {
+            return fail(ErrorCode::kUnsupported, "tools: the tokenizer has no {}, expected one", kToolMarkerToken);
+        }
+        if (spec.tools.empty() || spec.trigger_token_ids.size() > 1 || spec.bound_token_id || spec.other_answer.size() > 1) {
+            return fail(ErrorCode::kInvalidArgument,
+                        "tools: {} tools, {} trigger tokens, {} other answers, expected at least one tool, at most one of the "
+                        "others and no bound token",
+                        spec.tools.size(), spec.trigger_token_ids.size(), spec.other_answer.size());
+        }
+        const bool is_behind_marker = spec.call_start == GrammarSpec::CallStart::kMarker;
+        beginning.is_gate = is_behind_marker || !spec.trigger_token_ids.empty();
+        beginning.must_call = !is_behind_marker && spec.other_answer.empty();
+        if (beginning.is_gate && !is_behind_marker) {
+            DI_TRY(beginning.marker_prefix, tokenizer_.encode_plain("\n\n<"));
+            beginning.marker_prefix.push_back(*vocabulary_->marker_id);
+        }
+        return beginning;
     }
 
     // --- under mutex_ ---
@@ -372,8 +459,16 @@ class GrammarCompiler::Impl {
 
     void compile(Compilation& compilation) {
         try {
-            std::call_once(vocabulary_once_, [this] { make_library_vocabulary(tokenizer_, *vocabulary_); });
-            xgrammar::GrammarCompiler compiler(*vocabulary_->info, 1, false);
+            if (compilation.has_marker) {
+                std::call_once(call_vocabulary_once_, [this] {
+                    vocabulary_->call_info.emplace(library_vocabulary(tokenizer_, *vocabulary_, true));
+                    vocabulary_->opens_tag = tag_openers(tokenizer_, *vocabulary_);
+                });
+            } else {
+                std::call_once(vocabulary_once_,
+                               [this] { vocabulary_->info.emplace(library_vocabulary(tokenizer_, *vocabulary_, false)); });
+            }
+            xgrammar::GrammarCompiler compiler(compilation.has_marker ? *vocabulary_->call_info : *vocabulary_->info, 1, false);
             compilation.compiled = compiler.CompileGrammar(compilation.source);
             compilation.bytes = static_cast<int64_t>(compilation.compiled->MemorySizeBytes() + compilation.source.size());
             check_speed(compilation);
@@ -420,8 +515,9 @@ class GrammarCompiler::Impl {
 
     const Tokenizer& tokenizer_;
     const GrammarCompilerOptions options_;
-    std::shared_ptr<Vocabulary> vocabulary_;  // with every mask; written once under vocabulary_once_
+    std::shared_ptr<Vocabulary> vocabulary_;  // with every mask; written once under the two flags
     std::once_flag vocabulary_once_;
+    std::once_flag call_vocabulary_once_;
     int thread_count_ = 1;
 
     std::mutex mutex_;  // guards everything below

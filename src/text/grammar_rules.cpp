@@ -237,6 +237,22 @@ GrammarNode repeat_node(GrammarNode item, int64_t least, int64_t most) {
 
 GrammarNode optional_node(GrammarNode item) { return repeat_node(std::move(item), 0, 1); }
 
+int32_t append_rules(GrammarRules& grammar, GrammarRules part) {
+    const auto first = static_cast<int32_t>(grammar.rules.size());
+    for (GrammarRules::Rule& rule : part.rules) {
+        shift_rules(rule.body, first);
+        grammar.rules.push_back(std::move(rule));
+    }
+    return first;
+}
+
+void shift_rules(GrammarNode& node, int32_t by) {
+    node.rule += node.kind == Kind::kRule ? by : 0;
+    for (GrammarNode& item : node.items) {
+        shift_rules(item, by);
+    }
+}
+
 int64_t characters_max(const GrammarNode& node) {
     switch (node.kind) {
         case Kind::kText: return character_count(node.text);

@@ -50,6 +50,11 @@ struct GrammarRules {
     std::vector<Rule> rules;  // the first one is the root
 };
 
+// Puts the rules of `part` behind those of `grammar` and returns the number of its first one, by which the numbers in nodes
+// that refer to `part` are to be shifted.
+int32_t append_rules(GrammarRules& grammar, GrammarRules part);
+void shift_rules(GrammarNode& node, int32_t by);
+
 // Characters that the longest text of the node has: -1 without a bound, or where a rule is referred to.
 [[nodiscard]] int64_t characters_max(const GrammarNode& node);
 [[nodiscard]] int64_t characters_min(const GrammarNode& node);  // 0 where a rule is referred to

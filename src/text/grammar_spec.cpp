@@ -9,6 +9,7 @@
 #include "text/limits.h"
 #include "text/pattern_grammar.h"
 #include "text/structural_tag.h"
+#include "text/tool_grammar.h"
 #include "text/unicode.h"
 
 namespace di {
@@ -67,6 +68,13 @@ Result<GrammarRules> rules_of(const GrammarSpec& spec) {
             DI_TRY(const JsonValue tag, parse_json(spec.text));
             return structural_tag_grammar(tag, spec.blanks);
         }
+        case Kind::kToolCalls: {
+            std::optional<GrammarRules> other;
+            if (!spec.other_answer.empty()) {
+                DI_TRY(other, rules_of(spec.other_answer.front()));
+            }
+            return tool_call_grammar(spec, std::move(other));
+        }
     }
     return fail(ErrorCode::kInternal, "a kind of grammar without a name");
 }
@@ -75,6 +83,9 @@ Result<std::string> source_of(const GrammarSpec& spec, std::string_view end) {
     size_t bytes = spec.text.size();
     for (const std::string& choice : spec.choices) {
         bytes += choice.size() + 1;
+    }
+    if (!spec.other_answer.empty()) {
+        bytes += spec.other_answer.front().text.size();
     }
     if (bytes > kGrammarBytesMax) {
         return fail(ErrorCode::kInvalidArgument, "{} bytes, expected at most {}", bytes, kGrammarBytesMax);
@@ -92,7 +103,7 @@ std::string_view grammar_kind_name(GrammarSpec::Kind kind) {
             return named.name;
         }
     }
-    return "";
+    return kind == Kind::kToolCalls ? "tools" : "";
 }
 
 Result<GrammarSpec::Kind> parse_grammar_kind(std::string_view name) {
@@ -136,7 +147,7 @@ std::optional<GrammarSpec> format_grammar(const ResponseFormat& format) {
 
 Result<std::string> grammar_source(const GrammarSpec& spec, std::string_view end) {
     Result<std::string> source = source_of(spec, end);
-    if (!source) {
+    if (!source && spec.kind != Kind::kToolCalls) {
         return fail_in(grammar_kind_name(spec.kind), std::move(source.error()));
     }
     return source;

@@ -83,6 +83,10 @@ inline constexpr int kSchemaMergeDepthMax = 32;
 inline constexpr size_t kStopStringsMax = 16;
 inline constexpr size_t kStopStringBytesMax = 1024;
 
+// Declared arguments of all tools that are not strict: each is some states of the grammar of calls. Beyond it keys and types
+// of these tools are free, so that a request with hundreds of tools still compiles in time.
+inline constexpr size_t kTypedArgumentsMax = 1'000;
+
 // A compiled grammar whose masks take longer than this on average is refused: every sequence of the batch waits for them.
 inline constexpr int64_t kMaskMicrosecondsMax = 20'000;
 // Grammars that wait for a compiling thread: a thousand take a minute, longer than any of them may wait.

@@ -23,7 +23,8 @@ class OutputRulesMask : public TokenMask {
         if (is_finished() || !is_allowed(token_id) || (inner_ != nullptr && !inner_->accept(token_id))) {
             return false;
         }
-        if (reasoning_end_ < 0 && token_id == shared_->rules.reasoning_end_id) {
+        const OutputRules& rules = shared_->rules;
+        if (reasoning_end_ < 0 && (token_id == rules.reasoning_end_id || token_id == rules.call_marker_id)) {
             reasoning_end_ = static_cast<int64_t>(tokens_.size());
         }
         tokens_.push_back(token_id);
@@ -43,9 +44,9 @@ class OutputRulesMask : public TokenMask {
 
     [[nodiscard]] bool fill(std::span<uint32_t> words) override {
         bool is_written = inner_ != nullptr && inner_->fill(words);
-        if (const std::optional<int32_t> forced = is_finished() ? std::nullopt : forced_id()) {
+        if (!is_finished() && must_end_reasoning()) {
             std::fill(words.begin(), words.end(), 0U);
-            set_bit(words, *forced, true);
+            set_bit(words, shared_->rules.reasoning_end_id, true);
             return true;
         }
         for (const std::vector<int32_t>& sequence : shared_->rules.banned_sequences) {
@@ -77,22 +78,14 @@ class OutputRulesMask : public TokenMask {
     }
 
   private:
-    // The only token that may come now, if there is one.
-    [[nodiscard]] std::optional<int32_t> forced_id() const {
-        const OutputRules& rules = shared_->rules;
-        const auto count = static_cast<int64_t>(tokens_.size());
-        if (reasoning_end_ < 0) {
-            const bool is_at_limit = rules.reasoning_tokens_max && count >= *rules.reasoning_tokens_max;
-            return is_at_limit ? std::optional(rules.reasoning_end_id) : std::nullopt;
-        }
-        const auto behind = static_cast<size_t>(count - reasoning_end_ - 1);
-        return behind < rules.forced_behind_reasoning.size() ? std::optional(rules.forced_behind_reasoning[behind])
-                                                             : std::nullopt;
+    [[nodiscard]] bool must_end_reasoning() const {
+        const std::optional<int64_t>& limit = shared_->rules.reasoning_tokens_max;
+        return limit && reasoning_end_ < 0 && static_cast<int64_t>(tokens_.size()) >= *limit;
     }
 
     [[nodiscard]] bool is_allowed(int32_t token_id) const {
-        if (const std::optional<int32_t> forced = forced_id()) {
-            return token_id == *forced;
+        if (must_end_reasoning()) {
+            return token_id == shared_->rules.reasoning_end_id;
         }
         const auto& sequences = shared_->rules.banned_sequences;
         return std::none_of(sequences.begin(), sequences.end(), [&](const std::vector<int32_t>& sequence) {

@@ -15,14 +15,11 @@ struct OutputRules {
     // the reasoning.
     std::optional<int64_t> reasoning_tokens_max{};
     int32_t reasoning_end_id = -1;
-    // What must stand directly behind the end of the reasoning, whichever way it ended.
-    std::vector<int32_t> forced_behind_reasoning{};
+    std::optional<int32_t> call_marker_id{};  // ends the reasoning too: a call began in it
     // Sequences that never come: the last token of one is not drawn behind the others. None is empty.
     std::vector<std::vector<int32_t>> banned_sequences{};
 
-    [[nodiscard]] bool any() const {
-        return reasoning_tokens_max.has_value() || !forced_behind_reasoning.empty() || !banned_sequences.empty();
-    }
+    [[nodiscard]] bool any() const { return reasoning_tokens_max.has_value() || !banned_sequences.empty(); }
 };
 
 // `inner` may be null: then every token is free but for the rules, and an end token ends the output.

@@ -46,21 +46,15 @@ TEST(OutputRulesMask, ForcesTheEndOfReasoningAtTheLimitAndOnlyOnce) {
     EXPECT_FALSE(mask->accept(5));
 }
 
-TEST(OutputRulesMask, ForcesWhatStandsBehindTheReasoningAndThenLetsGo) {
+TEST(OutputRulesMask, ACallInsideTheReasoningEndsIt) {
     const auto mask =
-        output_rules_mask({.reasoning_end_id = kThinkEndId, .forced_behind_reasoning = {20, 21}}, nullptr, {kEnd});
+        output_rules_mask({.reasoning_tokens_max = 2, .reasoning_end_id = kThinkEndId, .call_marker_id = 6}, nullptr, {kEnd});
     EXPECT_TRUE(mask->accept(5));
+    EXPECT_TRUE(mask->accept(6));
     EXPECT_EQ(allowed(*mask).size(), 64U);
-    EXPECT_TRUE(mask->accept(kThinkEndId));
-    EXPECT_EQ(allowed(*mask), (std::vector<int32_t>{20}));
-    EXPECT_FALSE(mask->accept(kEnd));
-    EXPECT_TRUE(mask->accept(20));
-    EXPECT_TRUE(mask->accept(21));
-    EXPECT_EQ(allowed(*mask).size(), 64U);
-    EXPECT_TRUE(mask->accept(kThinkEndId));  // only the first one counts
-    EXPECT_EQ(allowed(*mask).size(), 64U);
-    mask->rollback(2);
-    EXPECT_EQ(allowed(*mask), (std::vector<int32_t>{21}));
+    mask->rollback(1);
+    EXPECT_TRUE(mask->accept(5));
+    EXPECT_EQ(allowed(*mask), (std::vector<int32_t>{kThinkEndId}));
 }
 
 TEST(OutputRulesMask, NeverLetsABannedSequenceComplete) {

@@ -68,16 +68,78 @@ class SchemaConverter {
     Result<GrammarRules> run() {
         (void)json_.add_rule("the schema");
         DI_TRY(grammar_.rules[0].body, node(root_, "schema"));
+        DI_TRY_STATUS(finish_references());
+        return std::move(grammar_);
+    }
+
+    Result<ArgumentsGrammar> run_arguments() {
+        DI_TRY(const std::vector<FlatSchema> alternatives, unfolder_.alternatives(root_, "schema"));
+        if (alternatives.size() != 1) {
+            return fail(ErrorCode::kInvalidArgument,
+                        "schema: {} alternatives of all arguments, expected one list of properties", alternatives.size());
+        }
+        const FlatSchema& flat = alternatives.front();
+        ArgumentsGrammar result;
+        if (const JsonValue* listed = flat.schema.find("properties")) {
+            for (const JsonMember& member : listed->as_object()) {
+                const std::string path = member_path(member_path(flat.path, "properties"), member.key);
+                DI_TRY(ArgumentGrammar argument, argument_node(member.key, member.value, path));
+                result.arguments.push_back(std::move(argument));
+            }
+        }
+        const auto count = static_cast<int64_t>(result.arguments.size());
+        if (count_of(flat.schema, "minProperties", 0) > count || count_of(flat.schema, "maxProperties", count) < count) {
+            return fail(ErrorCode::kInvalidArgument, "{}: bounds that {} required properties do not keep", flat.path, count);
+        }
+        DI_TRY_STATUS(finish_references());
+        result.rules = std::move(grammar_);
+        return result;
+    }
+
+  private:
+    Status finish_references() {
         while (!pending_.empty()) {
             const Pending next = pending_.front();
             pending_.pop_front();
             DI_TRY(GrammarNode body, node(*next.target, next.reference));
             grammar_.rules[static_cast<size_t>(next.rule)].body = std::move(body);
         }
-        return std::move(grammar_);
+        return {};
     }
 
-  private:
+    Result<ArgumentGrammar> argument_node(const std::string& name, const JsonValue& schema, const std::string& path) {
+        ArgumentGrammar argument{.name = name};
+        std::vector<GrammarNode> texts;
+        std::vector<GrammarNode> values;
+        DI_TRY(const std::vector<FlatSchema> alternatives, unfolder_.alternatives(schema, path));
+        for (const FlatSchema& flat : alternatives) {
+            if (flat.schema.as_object().empty()) {
+                texts.push_back(any_text());
+                values.push_back(json_.value());
+                continue;
+            }
+            if (const JsonValue* listed = flat.schema.find("enum")) {
+                DI_TRY(const JsonValue::Array fitting, fitting_values(flat, *listed));
+                for (const JsonValue& value : fitting) {
+                    (value.is_string() ? texts : values)
+                        .push_back(value.is_string() ? text_node(value.as_string()) : json_.literal(value));
+                }
+                continue;
+            }
+            for (const std::string& type : types(flat.schema)) {
+                DI_TRY(GrammarNode item, type == "string" ? string_node(flat, StringPlace::kPlain) : typed_node(type, flat));
+                (type == "string" ? texts : values).push_back(std::move(item));
+            }
+        }
+        argument.text = choice_node(std::move(texts));
+        argument.json = choice_node(std::move(values));
+        return argument;
+    }
+
+    enum class StringPlace : uint8_t { kJson, kPlain };  // between quotes and with escapes, or as it is
+
+    static GrammarNode any_text() { return repeat_node(class_node(CharacterClass::all()), 0, -1); }
+
     struct Pending {
         int32_t rule = 0;
         const JsonValue* target = nullptr;
@@ -212,7 +274,7 @@ class SchemaConverter {
             return array_node(flat);
         }
         if (type == "string") {
-            return string_node(flat);
+            return string_node(flat, StringPlace::kJson);
         }
         if (type == "integer" || type == "number") {
             return number_node(type == "integer", flat);
@@ -220,21 +282,30 @@ class SchemaConverter {
         return type == "null" ? text_node("null") : choice({text_node("true"), text_node("false")});
     }
 
-    // Values of an enum that the rest of the schema allows.
     Result<GrammarNode> values_node(const FlatSchema& flat, const JsonValue& values) {
+        DI_TRY(const JsonValue::Array fitting, fitting_values(flat, values));
+        std::vector<GrammarNode> items;
+        for (const JsonValue& value : fitting) {
+            items.push_back(json_.literal(value));
+        }
+        return choice_node(std::move(items));
+    }
+
+    // Values of an enum that the rest of the schema allows.
+    static Result<JsonValue::Array> fitting_values(const FlatSchema& flat, const JsonValue& values) {
         if (has_any(flat.schema, kArrayKeywords) || has_any(flat.schema, kObjectKeywords) ||
             has_any(flat.schema, kStringKeywords)) {
             return fail(ErrorCode::kInvalidArgument,
                         "{}: keywords for strings, arrays or objects beside enum or const, expected the fitting values alone",
                         flat.path);
         }
-        std::vector<GrammarNode> items;
+        JsonValue::Array fitting;
         for (const JsonValue& value : values.as_array()) {
             if (fits_type(flat.schema, value) && fits_bounds(flat.schema, value)) {
-                items.push_back(json_.literal(value));
+                fitting.push_back(value);
             }
         }
-        return choice_node(std::move(items));
+        return fitting;
     }
 
     static bool fits_type(const JsonValue& schema, const JsonValue& value) {
@@ -283,7 +354,7 @@ class SchemaConverter {
         return result;
     }
 
-    Result<GrammarNode> string_node(const FlatSchema& flat) {
+    Result<GrammarNode> string_node(const FlatSchema& flat, StringPlace place) {
         const JsonValue& schema = flat.schema;
         const int64_t least = count_of(schema, "minLength", 0);
         const int64_t most = count_of(schema, "maxLength", -1);
@@ -304,32 +375,46 @@ class SchemaConverter {
                             "{}: {} cannot be enforced, expected date, time, date-time, email, hostname, ipv4, ipv6 or uuid",
                             member_path(flat.path, "format"), short_json_text(*format));
             }
-            return pattern_node(known->pattern, least, most, member_path(flat.path, "format"));
+            return pattern_node(known->pattern, {.least = least, .most = most, .place = place},
+                                member_path(flat.path, "format"));
         }
         if (pattern != nullptr) {
-            return pattern_node(pattern->as_string(), least, most, member_path(flat.path, "pattern"));
+            return pattern_node(pattern->as_string(), {.least = least, .most = most, .place = place},
+                                member_path(flat.path, "pattern"));
         }
         if (least == 0 && most < 0) {
-            return json_.string();
+            return place == StringPlace::kPlain ? any_text() : json_.string();
         }
         if (most >= 0 && most < least) {
             return nothing();
         }
+        if (place == StringPlace::kPlain) {
+            return repeat_node(class_node(CharacterClass::all()), least, most);
+        }
         return sequence({text_node("\""), repeat_node(class_node(plain_json_characters()), least, most), text_node("\"")});
     }
 
-    static Result<GrammarNode> pattern_node(std::string_view pattern, int64_t least, int64_t most, const std::string& path) {
+    struct StringBounds {
+        int64_t least = 0;
+        int64_t most = -1;
+        StringPlace place = StringPlace::kJson;
+    };
+
+    static Result<GrammarNode> pattern_node(std::string_view pattern, const StringBounds& bounds, const std::string& path) {
         Result<GrammarNode> inner = pattern_grammar(pattern, PatternPlace::kJsonString);
         if (!inner) {
             return fail_in(path, std::move(inner.error()));
         }
         // Escapes are longer than what they stand for: lengths are those of the text itself.
-        DI_TRY(const GrammarNode plain, pattern_grammar(pattern, PatternPlace::kSearchedText));
+        DI_TRY(GrammarNode plain, pattern_grammar(pattern, PatternPlace::kSearchedText));
         const int64_t longest = characters_max(plain);
-        if (characters_min(plain) < least || (most >= 0 && (longest < 0 || longest > most))) {
+        if (characters_min(plain) < bounds.least || (bounds.most >= 0 && (longest < 0 || longest > bounds.most))) {
             return fail(ErrorCode::kInvalidArgument,
                         "{}: beside minLength or maxLength that it does not imply, expected the lengths within the pattern",
                         path);
+        }
+        if (bounds.place == StringPlace::kPlain) {
+            return plain;
         }
         return sequence({text_node("\""), std::move(*inner), text_node("\"")});
     }
@@ -499,6 +584,11 @@ class SchemaConverter {
 Result<GrammarRules> schema_grammar(const JsonValue& schema, JsonBlanks blanks) {
     DI_TRY_STATUS(check_schema(schema, "schema"));
     return SchemaConverter(schema, blanks).run();
+}
+
+Result<ArgumentsGrammar> arguments_grammar(const JsonValue& closed_schema, JsonBlanks blanks) {
+    DI_TRY_STATUS(check_schema(closed_schema, "schema"));
+    return SchemaConverter(closed_schema, blanks).run_arguments();
 }
 
 GrammarRules json_object_grammar(JsonBlanks blanks) {

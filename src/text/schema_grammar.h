@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "text/grammar_rules.h"
@@ -25,6 +27,22 @@ enum class JsonBlanks : uint8_t {
 // maximum, exclusiveMinimum, exclusiveMaximum, $ref into the schema, allOf, anyOf, oneOf (when the alternatives exclude
 // each other), $defs, definitions. Any other keyword that asserts something is an error with its path.
 [[nodiscard]] Result<GrammarRules> schema_grammar(const JsonValue& schema, JsonBlanks blanks);
+
+// One member of an object, apart by how tool calls write its value: strings as they are, everything else as JSON.
+struct ArgumentGrammar {
+    std::string name;
+    GrammarNode text = choice_node({});  // nothing fits where no string does
+    GrammarNode json = choice_node({});
+};
+
+struct ArgumentsGrammar {
+    std::vector<ArgumentGrammar> arguments;  // all of them required, in the order of `properties`
+    GrammarRules rules;                      // what their nodes refer to
+};
+
+// The same for the arguments of a strict tool. The schema is one of closed_schema() (strict_schema.h); what it says about
+// the object as a whole beside its members cannot be enforced and is an error.
+[[nodiscard]] Result<ArgumentsGrammar> arguments_grammar(const JsonValue& closed_schema, JsonBlanks blanks);
 
 // Any JSON object.
 [[nodiscard]] GrammarRules json_object_grammar(JsonBlanks blanks);

@@ -8,6 +8,8 @@ namespace di {
 namespace {
 
 constexpr std::array<std::string_view, 5> kScalarTypes = {"string", "integer", "number", "boolean", "null"};
+// Keywords whose values hold schemas under names.
+constexpr std::array<std::string_view, 3> kSchemaMaps = {"properties", "$defs", "definitions"};
 constexpr std::array<std::string_view, 5> kStrictFormats = {"email", "hostname", "ipv4", "ipv6", "uuid"};
 
 template <typename Names>
@@ -205,6 +207,41 @@ Result<JsonValue> strict_schema(const JsonValue& schema, std::string_view path) 
         return schema;
     }
     return StrictNormaliser().node(schema, std::string(path), true);
+}
+
+JsonValue closed_schema(const JsonValue& schema) {
+    if (!schema.is_object()) {
+        return schema;
+    }
+    JsonValue result = JsonValue::object();
+    JsonValue::Array names;
+    for (const JsonMember& member : schema.as_object()) {
+        JsonValue value = member.value;
+        if (member.key == "items") {
+            value = closed_schema(value);
+        } else if (member.key == "anyOf" && value.is_array()) {
+            JsonValue::Array alternatives;
+            for (const JsonValue& alternative : value.as_array()) {
+                alternatives.push_back(closed_schema(alternative));
+            }
+            value = JsonValue::array(std::move(alternatives));
+        } else if (value.is_object() && is_one_of(kSchemaMaps, member.key)) {
+            JsonValue::Object members;
+            for (const JsonMember& one : value.as_object()) {
+                members.push_back({one.key, closed_schema(one.value)});
+                if (member.key == "properties") {
+                    names.push_back(JsonValue::string(one.key));
+                }
+            }
+            value = JsonValue::object(std::move(members));
+        }
+        result.set(member.key, std::move(value));
+    }
+    if (const JsonValue* type = schema.find("type"); type != nullptr && type->is_string() && type->as_string() == "object") {
+        result.set("additionalProperties", JsonValue::boolean(false));
+        result.set("required", JsonValue::array(std::move(names)));
+    }
+    return result;
 }
 
 }  // namespace di

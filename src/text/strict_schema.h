@@ -28,4 +28,8 @@ namespace di {
 // passed check_schema().
 [[nodiscard]] Result<JsonValue> strict_schema(const JsonValue& schema, std::string_view path);
 
+// The schema that a strict tool's arguments are held to: as strict_schema() closes it, with every keyword kept. It must have
+// passed check_tool_schema().
+[[nodiscard]] JsonValue closed_schema(const JsonValue& schema);
+
 }  // namespace di

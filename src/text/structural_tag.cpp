@@ -14,13 +14,6 @@ namespace {
 using Kind = GrammarNode::Kind;
 using Texts = std::vector<std::string>;
 
-void shift_rules(GrammarNode& node, int32_t by) {
-    node.rule += node.kind == Kind::kRule ? by : 0;
-    for (GrammarNode& item : node.items) {
-        shift_rules(item, by);
-    }
-}
-
 GrammarNode sequence(std::initializer_list<GrammarNode> items) { return sequence_node(std::vector<GrammarNode>(items)); }
 
 struct Tag {
@@ -124,12 +117,7 @@ class TagConverter {
         if (!part) {
             return fail_in(path, std::move(part.error()));
         }
-        const auto first = static_cast<int32_t>(grammar_.rules.size());
-        for (GrammarRules::Rule& rule : part->rules) {
-            shift_rules(rule.body, first);
-            grammar_.rules.push_back(std::move(rule));
-        }
-        return rule_node(first);
+        return rule_node(append_rules(grammar_, std::move(*part)));
     }
 
     // `ends`: what ends the tag around it, which free text must not contain.
