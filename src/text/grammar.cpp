@@ -87,8 +87,10 @@ std::shared_ptr<const std::vector<bool>> tag_openers(const Tokenizer& tokenizer,
 
 class GrammarMask : public TokenMask {
   public:
-    GrammarMask(std::shared_ptr<const Vocabulary> vocabulary, xgrammar::GrammarMatcher matcher)
-        : vocabulary_(std::move(vocabulary)), matcher_(std::move(matcher)) {
+    // `tokens`: of that vocabulary, those that `matcher` was compiled for; empty ones are never accepted.
+    GrammarMask(std::shared_ptr<const Vocabulary> vocabulary, const std::vector<std::string>& tokens,
+                xgrammar::GrammarMatcher matcher)
+        : vocabulary_(std::move(vocabulary)), tokens_(tokens), matcher_(std::move(matcher)) {
         words_.resize((static_cast<size_t>(vocabulary_->library_size()) + 31) / 32);
     }
 
@@ -97,6 +99,9 @@ class GrammarMask : public TokenMask {
             return false;
         }
         const bool is_end = vocabulary_->is_end(token_id);
+        if (!is_end && tokens_[static_cast<size_t>(token_id)].empty()) {
+            return false;  // the library would say so on stderr
+        }
         bool is_accepted = false;
         guard([&] { is_accepted = matcher_.AcceptToken(is_end ? vocabulary_->size : token_id); });
         is_finished_ = is_accepted && is_end;
@@ -149,7 +154,7 @@ class GrammarMask : public TokenMask {
     [[nodiscard]] bool is_finished() const override { return is_finished_; }
 
     [[nodiscard]] std::unique_ptr<TokenMask> clone() const override {
-        auto copy = std::make_unique<GrammarMask>(vocabulary_, matcher_.Fork());
+        auto copy = std::make_unique<GrammarMask>(vocabulary_, tokens_, matcher_.Fork());
         copy->is_finished_ = is_finished_;
         copy->is_broken_ = is_broken_;
         return copy;
@@ -168,6 +173,7 @@ class GrammarMask : public TokenMask {
     }
 
     std::shared_ptr<const Vocabulary> vocabulary_;  // also of the compiler, which the mask may outlive
+    const std::vector<std::string>& tokens_;        // in vocabulary_
     xgrammar::GrammarMatcher matcher_;
     std::vector<int32_t> words_;
     bool is_finished_ = false;
@@ -190,7 +196,8 @@ struct Compilation {
     std::atomic<int64_t> interest = 0;
 
     [[nodiscard]] std::unique_ptr<TokenMask> mask() const {
-        return std::make_unique<GrammarMask>(vocabulary, xgrammar::GrammarMatcher(*compiled));
+        const xgrammar::TokenizerInfo& info = has_marker ? *vocabulary->call_info : *vocabulary->info;
+        return std::make_unique<GrammarMask>(vocabulary, info.GetDecodedVocab(), xgrammar::GrammarMatcher(*compiled));
     }
 };
 

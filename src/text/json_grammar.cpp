@@ -178,10 +178,6 @@ GrammarNode JsonGrammar::other_name(const std::vector<std::string>& names) {
     if (names.empty()) {
         return string();
     }
-    return rule_node(add_rule("other name", quoted_other_name(names)));
-}
-
-GrammarNode JsonGrammar::quoted_other_name(const std::vector<std::string>& names) {
     NameTree tree;
     for (const std::string& name : names) {
         NameTree* at = &tree;
@@ -193,7 +189,8 @@ GrammarNode JsonGrammar::quoted_other_name(const std::vector<std::string>& names
         at->is_name = true;
     }
     const GrammarNode anything = repeat_node(class_node(plain_json_characters()), 0, -1);
-    return quoted(rest_of_other_name(tree, anything));
+    const int32_t rule = add_rule("other name", quoted(rest_of_other_name(tree, anything)));
+    return rule_node(rule);
 }
 
 }  // namespace di

@@ -30,9 +30,6 @@ class JsonGrammar {
     // A string that is none of `names`, without escapes: the name of an additional property.
     [[nodiscard]] GrammarNode other_name(const std::vector<std::string>& names);
 
-    // The same with its quotes, as one node without rules.
-    [[nodiscard]] static GrammarNode quoted_other_name(const std::vector<std::string>& names);
-
     // "name": value
     [[nodiscard]] GrammarNode member(const std::string& name, GrammarNode value) const;
     // [item, item, ...] with so many items; the item is used twice.

@@ -86,6 +86,13 @@ inline constexpr size_t kStopStringBytesMax = 1024;
 // Declared arguments of all tools that are not strict: each is some states of the grammar of calls. Beyond it keys and types
 // of these tools are free, so that a request with hundreds of tools still compiles in time.
 inline constexpr size_t kTypedArgumentsMax = 1'000;
+// Arguments of such tools whose schemas say more than a type. Beyond it types alone are held to.
+inline constexpr size_t kArgumentSchemasMax = 50;
+// Required arguments of such a tool that may come in any order, each subset being a rule. More of them come as declared.
+inline constexpr size_t kAnyOrderMax = 4;
+// Bytes of the declared keys of such tools that take further keys, too: a key that is none of them costs the compiler a look
+// at the whole vocabulary for each byte (0.1 s at 129,280 tokens). Beyond it keys and types of these tools are free.
+inline constexpr size_t kOpenKeyBytesMax = 24;
 
 // A compiled grammar whose masks take longer than this on average is refused: every sequence of the batch waits for them.
 inline constexpr int64_t kMaskMicrosecondsMax = 20'000;

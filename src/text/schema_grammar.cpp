@@ -586,9 +586,9 @@ Result<GrammarRules> schema_grammar(const JsonValue& schema, JsonBlanks blanks) 
     return SchemaConverter(schema, blanks).run();
 }
 
-Result<ArgumentsGrammar> arguments_grammar(const JsonValue& closed_schema, JsonBlanks blanks) {
-    DI_TRY_STATUS(check_schema(closed_schema, "schema"));
-    return SchemaConverter(closed_schema, blanks).run_arguments();
+Result<ArgumentsGrammar> arguments_grammar(const JsonValue& schema, JsonBlanks blanks) {
+    DI_TRY_STATUS(check_schema(schema, "schema"));
+    return SchemaConverter(schema, blanks).run_arguments();
 }
 
 GrammarRules json_object_grammar(JsonBlanks blanks) {

@@ -40,9 +40,9 @@ struct ArgumentsGrammar {
     GrammarRules rules;                      // what their nodes refer to
 };
 
-// The same for the arguments of a strict tool. The schema is one of closed_schema() (strict_schema.h); what it says about
-// the object as a whole beside its members cannot be enforced and is an error.
-[[nodiscard]] Result<ArgumentsGrammar> arguments_grammar(const JsonValue& closed_schema, JsonBlanks blanks);
+// The same for the arguments of a tool. What the schema says about the object as a whole beside its members cannot be
+// enforced and is an error; `required` is taken as if it named all of them (closed_schema() in strict_schema.h).
+[[nodiscard]] Result<ArgumentsGrammar> arguments_grammar(const JsonValue& schema, JsonBlanks blanks);
 
 // Any JSON object.
 [[nodiscard]] GrammarRules json_object_grammar(JsonBlanks blanks);

@@ -1,6 +1,7 @@
 #include "text/tool_grammar.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
@@ -59,9 +60,40 @@ const JsonValue::Object& properties_of(const Tool& tool) {
     return properties != nullptr && properties->is_object() ? properties->as_object() : kNone;
 }
 
+// As in schemas of answers, further keys are those that the schema asks for; one that declares nothing asks for any.
 bool is_open(const Tool& tool) {
     const JsonValue* additional = tool.parameters.find("additionalProperties");
-    return additional == nullptr || !additional->is_boolean() || additional->as_boolean();
+    return additional == nullptr ? properties_of(tool).empty() : !additional->is_boolean() || additional->as_boolean();
+}
+
+bool is_required(const Tool& tool, std::string_view key) {
+    const JsonValue* required = tool.parameters.find("required");
+    return required != nullptr && required->is_array() &&
+           std::any_of(required->as_array().begin(), required->as_array().end(),
+                       [key](const JsonValue& name) { return name.is_string() && name.as_string() == key; });
+}
+
+// A schema that says no more than the type of values.
+bool is_plain(const JsonValue& schema) {
+    static constexpr std::array<std::string_view, 7> kSaysNoMore = {"type",     "title",    "description", "default",
+                                                                    "examples", "$comment", "deprecated"};
+    return schema.is_object() &&
+           std::all_of(schema.as_object().begin(), schema.as_object().end(), [](const JsonMember& member) {
+               return std::find(kSaysNoMore.begin(), kSaysNoMore.end(), member.key) != kSaysNoMore.end();
+           });
+}
+
+// The parameters with this property alone.
+JsonValue reduced_to(const JsonValue& parameters, const JsonMember& property) {
+    JsonValue result = JsonValue::object();
+    for (const std::string_view key : {"$defs", "definitions"}) {
+        if (const JsonValue* shared = parameters.find(key)) {
+            result.set(std::string(key), *shared);
+        }
+    }
+    result.set("type", JsonValue::string("object"));
+    result.set("properties", JsonValue::object({property}));
+    return result;
 }
 
 bool is_strict(const Tool& tool) { return (tool.is_strict || tool.is_custom) && !tool.parameters.as_object().empty(); }
@@ -72,14 +104,10 @@ class CallRules {
 
     Result<GrammarRules> run(const GrammarSpec& spec, std::optional<GrammarRules> other_answer) {
         (void)json_.add_rule("answer");
-        size_t typed_count = 0;
-        for (const Tool& tool : spec.tools) {
-            typed_count += is_strict(tool) ? 0 : properties_of(tool).size();
-        }
-        types_arguments_ = typed_count <= kTypedArgumentsMax;
+        count_arguments(spec.tools);
         std::vector<GrammarNode> tools;
         for (const Tool& tool : spec.tools) {
-            Result<GrammarNode> body = is_strict(tool) ? strict_body(tool) : loose_body(tool);
+            Result<GrammarNode> body = is_strict(tool) ? strict_body(tool) : Result<GrammarNode>(loose_body(tool));
             if (!body) {
                 return fail_in(member_path(tool.path, tool.schema_key), std::move(body.error()));
             }
@@ -115,6 +143,25 @@ class CallRules {
         return "";
     }
 
+    void count_arguments(const std::vector<Tool>& tools) {
+        size_t declared = 0;
+        size_t open_bytes = 0;
+        size_t schemas = 0;
+        for (const Tool& tool : tools) {
+            if (is_strict(tool)) {
+                continue;
+            }
+            for (const JsonMember& property : properties_of(tool)) {
+                ++declared;
+                open_bytes += is_open(tool) ? property.key.size() : 0;
+                schemas += is_plain(property.value) ? 0 : 1;
+            }
+        }
+        has_types_ = declared <= kTypedArgumentsMax;
+        has_types_of_open_ = has_types_ && open_bytes <= kOpenKeyBytesMax;
+        has_schemas_ = schemas <= kArgumentSchemasMax;
+    }
+
     // All properties in their order. A call without arguments has an empty line in their place.
     Result<GrammarNode> strict_body(const Tool& tool) {
         DI_TRY(ArgumentsGrammar part, arguments_grammar(closed_schema(tool.parameters), blanks_));
@@ -126,41 +173,99 @@ class CallRules {
                 return fail(ErrorCode::kInvalidArgument, "{}: cannot be written in a call, expected a name without quotes",
                             member_path("properties", argument.name));
             }
-            forbid_marker(argument.text);
-            forbid_marker(argument.json);
-            shift_rules(argument.json, first);
+            const JsonValue* schema = tool.parameters.find("properties")->find(argument.name);
+            const uint32_t types = declared_types(tool.parameters, *schema);
+            const bool is_simple = is_plain(*schema) && ((types & kTypeObject) == 0 || types == kTypesAll);
             items.push_back(text_node(open_tag(kTags.parameter) + " name=\"" + argument.name + "\""));
-            items.push_back(value(std::move(argument.text), std::move(argument.json)));
+            items.push_back(is_simple ? typed_value(types) : schema_value(std::move(argument), first));
             items.push_back(text_node("\n"));
         }
         return items.empty() ? text_node("\n") : sequence_node(std::move(items));
     }
 
-    // Any number of properties in any order.
-    Result<GrammarNode> loose_body(const Tool& tool) {
+    // Properties in any order; the required ones are there.
+    GrammarNode loose_body(const Tool& tool) {
         std::vector<std::string> names;
-        std::vector<GrammarNode> items;
+        std::vector<GrammarNode> required;
+        std::vector<GrammarNode> optional;
+        const bool is_typed = is_open(tool) ? has_types_of_open_ : has_types_;
         for (const JsonMember& property : properties_of(tool)) {
-            if (!types_arguments_) {
-                break;
+            const uint32_t types = declared_types(tool.parameters, property.value);
+            if (!is_typed || types == 0 || !is_writable(property.key)) {
+                continue;
             }
             names.push_back(property.key);
-            const uint32_t types = declared_types(tool.parameters, property.value);
-            if (types != 0 && is_writable(property.key)) {
-                items.push_back(sequence({text_node("\"" + property.key + "\""), typed_value(types)}));
+            GrammarNode line =
+                sequence({text_node("\"" + property.key + "\""), argument_value(tool, property, types), text_node("\n")});
+            std::vector<GrammarNode>& place = is_required(tool, property.key) ? required : optional;
+            place.push_back(rule_node(json_.add_rule("parameter", std::move(line))));
+        }
+        if (is_open(tool) || !is_typed) {
+            optional.push_back(sequence({json_.other_name(names), typed_value(kTypesAll), text_node("\n")}));
+        }
+        if (required.empty()) {
+            return optional.empty() ? text_node("\n")
+                                    : choice_node({text_node("\n"), repeat_node(parameter(std::move(optional)), 1, -1)});
+        }
+        GrammarNode others =
+            optional.empty()
+                ? text_node("")
+                : rule_node(json_.add_rule("optional parameters", repeat_node(parameter(std::move(optional)), 0, -1)));
+        return required.size() <= kAnyOrderMax ? in_any_order(required, others) : in_order(required, others);
+    }
+
+    static GrammarNode parameter(std::vector<GrammarNode> lines) {
+        return sequence({text_node(open_tag(kTags.parameter) + " name="), choice_node(std::move(lines))});
+    }
+
+    static GrammarNode in_order(const std::vector<GrammarNode>& required, const GrammarNode& others) {
+        std::vector<GrammarNode> items = {others};
+        for (const GrammarNode& line : required) {
+            items.push_back(parameter({line}));
+            items.push_back(others);
+        }
+        return sequence_node(std::move(items));
+    }
+
+    // One rule for each set of lines that are still to come.
+    GrammarNode in_any_order(const std::vector<GrammarNode>& required, const GrammarNode& others) {
+        std::vector<GrammarNode> behind = {others};  // by set
+        for (uint32_t missing = 1; missing < 1U << required.size(); ++missing) {
+            std::vector<GrammarNode> next;
+            for (size_t i = 0; i < required.size(); ++i) {
+                if (((missing >> i) & 1U) != 0) {
+                    next.push_back(sequence({required[i], behind[missing & ~(1U << i)]}));
+                }
+            }
+            behind.push_back(rule_node(json_.add_rule("parameters", sequence({others, parameter(std::move(next))}))));
+        }
+        return behind.back();
+    }
+
+    // What the schema says where that can be held to, its type elsewhere. One rule for each schema.
+    GrammarNode argument_value(const Tool& tool, const JsonMember& property, uint32_t types) {
+        if (!has_schemas_ || is_plain(property.value)) {
+            return typed_value(types);
+        }
+        const JsonValue schema = reduced_to(tool.parameters, {.key = "value", .value = property.value});
+        const auto [entry, is_new] = schema_values_.try_emplace(json_text(schema), -1);
+        if (is_new) {
+            Result<ArgumentsGrammar> part = arguments_grammar(schema, blanks_);
+            if (part) {
+                forbid_marker(part->rules);
+                const int32_t first = append_rules(grammar_, std::move(part->rules));
+                entry->second = json_.add_rule("value", schema_value(std::move(part->arguments.front()), first));
             }
         }
-        if (is_open(tool) || !types_arguments_) {
-            GrammarNode key{.kind = Kind::kPattern};
-            key.items.push_back(JsonGrammar::quoted_other_name(names));
-            items.push_back(sequence({std::move(key), typed_value(kTypesAll)}));
-        }
-        if (items.empty()) {
-            return text_node("\n");
-        }
-        GrammarNode parameter =
-            sequence({text_node(open_tag(kTags.parameter) + " name="), choice_node(std::move(items)), text_node("\n")});
-        return choice_node({text_node("\n"), repeat_node(std::move(parameter), 1, -1)});
+        return entry->second < 0 ? typed_value(types) : rule_node(entry->second);
+    }
+
+    // The rules of `argument` begin at `first`.
+    static GrammarNode schema_value(ArgumentGrammar argument, int32_t first) {
+        forbid_marker(argument.text);
+        forbid_marker(argument.json);
+        shift_rules(argument.json, first);
+        return value(std::move(argument.text), std::move(argument.json));
     }
 
     // From behind the key to the end of the tag. Text is one automaton with what ends it: the machine is fast there.
@@ -216,8 +321,12 @@ class CallRules {
     GrammarRules grammar_;
     JsonGrammar json_;
     JsonBlanks blanks_;
-    bool types_arguments_ = true;  // of tools that are not strict
+    // Of tools that are not strict.
+    bool has_types_ = true;
+    bool has_types_of_open_ = true;  // of those that take further keys
+    bool has_schemas_ = true;
     std::map<uint32_t, int32_t> typed_values_;
+    std::map<std::string, int32_t> schema_values_;  // -1: cannot be held to
 };
 
 // A token of the chat format that the answer needs.

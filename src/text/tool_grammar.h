@@ -11,7 +11,8 @@
 // Tool calls as a grammar (spec: chat encoding, sections 5.2 and 5.4): from the marker token on an answer is a block of calls
 // that the parser reads, of offered tools alone, and nothing follows it. The marker stands nowhere else.
 //   strict tools: the closed schema; all properties in their order, strings as raw text
-//   other tools: declared keys have declared types, in any order; further keys where the schema does not forbid them
+//   other tools: the required properties and any of the others, in any order, with values of their schemas (of their types,
+//   where a schema cannot be held to); further keys where the schema asks for them. Never an error.
 namespace di {
 
 // Stands for the marker token in rules and in the vocabulary of these grammars, where no other token and no text has it.

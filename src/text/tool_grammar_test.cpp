@@ -22,6 +22,7 @@ struct Vocabulary {
     int32_t end;
     int32_t marker;
     int32_t think_end;
+    std::vector<int32_t> drawable{};  // text, and the three above
     GrammarCompiler compiler;
 
     Vocabulary(Result<Tokenizer> loaded, int32_t vocab_size)
@@ -30,7 +31,14 @@ struct Vocabulary {
           end(tokenizer.find(kEndToken).value()),
           marker(tokenizer.find(kToolMarkerToken).value()),
           think_end(tokenizer.find(kThinkEndToken).value()),
-          compiler(tokenizer, size, {end}, {.timeout_ms = 120'000}) {}
+          compiler(tokenizer, size, {end}, {.timeout_ms = 120'000}) {
+        for (int32_t id = 0; id < tokenizer.vocabulary_size(); ++id) {
+            const bool is_drawable = !tokenizer.is_added(id) || id == end || id == marker || id == think_end;
+            if (is_drawable && !tokenizer.token_bytes(id).empty()) {
+                drawable.push_back(id);
+            }
+        }
+    }
 };
 
 Vocabulary& mini() {
@@ -228,25 +236,83 @@ TEST(ToolGrammar, WithoutToolsThereIsTheFormatAlone) {
 
 // --- what a call may hold ---
 
-TEST(ToolGrammar, ArgumentsHaveTheTypesThatTheSchemaDeclares) {
+std::string parameter(std::string_view key, std::string_view is_string, std::string_view value) {
+    return fmt::format("<｜DSML｜ parameter name=\"{}\" string=\"{}\">{}</｜DSML｜ parameter>", key, is_string, value);
+}
+
+TEST(ToolGrammar, ArgumentsHaveTheValuesThatTheSchemaDeclares) {
     const auto taken = [](std::string_view parameters) {
         return refused_part(*mask_of(conversation(false)), block(search(parameters))).empty();
     };
-    const auto one = [](std::string_view key, std::string_view is_string, std::string_view value) {
-        return fmt::format("<｜DSML｜ parameter name=\"{}\" string=\"{}\">{}</｜DSML｜ parameter>", key, is_string, value);
+    const auto beside = [&taken](std::string_view key, std::string_view is_string, std::string_view value) {
+        return taken(parameter(key, is_string, value) + "\n" + parameter("query", "true", ""));
     };
-    EXPECT_TRUE(taken(one("query", "true", "a <b> </ 2>&1\n\n\"\\ </parameter>")));
-    EXPECT_TRUE(taken(one("limit", "false", "-3") + "\n" + one("query", "true", "")));
-    EXPECT_TRUE(taken(one("filter", "false", "{\"a\": [1, {\"b\": null}]}")));
-    EXPECT_TRUE(taken(one("level", "true", "low")));
-    EXPECT_TRUE(taken(one("further", "true", "x") + "\n" + one("more", "false", "[1.5e3]")));
-    EXPECT_FALSE(taken(one("query", "false", "3")));
-    EXPECT_FALSE(taken(one("limit", "true", "3")));
-    EXPECT_FALSE(taken(one("limit", "false", "3.5")));
-    EXPECT_FALSE(taken(one("filter", "false", "[1]")));
-    EXPECT_FALSE(taken(one("exact", "false", "True")));
-    EXPECT_FALSE(taken(one("level", "false", "[]")));
-    EXPECT_FALSE(taken(one("query", "yes", "a")));
+    EXPECT_TRUE(taken(parameter("query", "true", "a <b> </ 2>&1\n\n\"\\ </parameter>")));
+    EXPECT_TRUE(beside("limit", "false", "-3"));
+    EXPECT_TRUE(beside("filter", "false", "{\"a\": [1, {\"b\": null}]}"));
+    EXPECT_TRUE(beside("level", "true", "low"));
+    EXPECT_TRUE(beside("level", "false", "3"));
+    EXPECT_FALSE(taken(parameter("query", "false", "3")));
+    EXPECT_FALSE(beside("limit", "true", "3"));
+    EXPECT_FALSE(beside("limit", "false", "3.5"));
+    EXPECT_FALSE(beside("filter", "false", "[1]"));
+    EXPECT_FALSE(beside("exact", "false", "True"));
+    EXPECT_FALSE(beside("level", "false", "[]"));
+    EXPECT_FALSE(beside("level", "true", "high"));
+    EXPECT_FALSE(beside("level", "false", "80"));
+    EXPECT_FALSE(taken(parameter("query", "yes", "a")));
+    EXPECT_FALSE(beside("further", "true", "x"));
+}
+
+TEST(ToolGrammar, RequiredArgumentsAreThereInAnyOrder) {
+    const auto taken = [](const std::vector<std::string>& required, std::string_view keys) {
+        Conversation one = conversation(false);
+        std::string names;
+        for (const std::string& name : required) {
+            names += (names.empty() ? "\"" : ", \"") + name + "\"";
+        }
+        one.tools = {tool("search", R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"},
+            "c": {"type": "integer"}, "d": {"type": "integer"}, "e": {"type": "integer"}, "f": {"type": "integer"}},
+            "required": [)" + names + "]}")};
+        std::string parameters;
+        for (const char key : keys) {
+            parameters += (parameters.empty() ? "" : "\n") + parameter(std::string(1, key), "false", "1");
+        }
+        return refused_part(*mask_of(one), block(search(parameters))).empty();
+    };
+    for (const std::string_view keys : {"ab", "ba", "fab", "afb", "bfa", "bafef"}) {
+        EXPECT_TRUE(taken({"a", "b"}, keys)) << keys;
+    }
+    for (const std::string_view keys : {"", "a", "b", "f", "aef", "aa", "aab"}) {
+        EXPECT_FALSE(taken({"a", "b"}, keys)) << keys;
+    }
+    EXPECT_TRUE(taken({}, ""));
+    EXPECT_TRUE(taken({}, "fee"));
+    EXPECT_TRUE(taken({"a", "b", "c", "d"}, "dfcba"));
+    // Five of them come as declared.
+    EXPECT_TRUE(taken({"a", "b", "c", "d", "e"}, "abcfde"));
+    EXPECT_FALSE(taken({"a", "b", "c", "d", "e"}, "abcde" + 1));
+    EXPECT_FALSE(taken({"a", "b", "c", "d", "e"}, "bacde"));
+}
+
+TEST(ToolGrammar, FurtherKeysComeWhereTheSchemaAsksForThem) {
+    const auto taken = [](std::string_view schema, std::string_view key, std::string_view value) {
+        Conversation one = conversation(false);
+        one.tools = {tool("search", schema)};
+        return refused_part(*mask_of(one), block(search(parameter(key, "false", value)))).empty();
+    };
+    const std::string_view open =
+        R"({"type": "object", "properties": {"limit": {"type": "integer"}}, "additionalProperties": true})";
+    EXPECT_TRUE(taken(open, "more", "[1.5e3]"));
+    EXPECT_TRUE(taken(open, "limits", "[1.5e3]"));
+    EXPECT_TRUE(taken(open, "limit", "3"));
+    EXPECT_FALSE(taken(open, "limit", "[1.5e3]"));
+    EXPECT_TRUE(taken(R"({"type": "object"})", "more", "[1.5e3]"));
+    EXPECT_FALSE(taken(R"({"type": "object", "properties": {"limit": {"type": "integer"}}})", "more", "1"));
+    // With names of so many bytes that telling others from them would cost too much, all keys and values are free.
+    EXPECT_TRUE(taken(R"({"type": "object", "properties": {"a_name_of_quite_some_length": {"type": "integer"}},
+        "additionalProperties": true})",
+                      "a_name_of_quite_some_length", "[1.5e3]"));
 }
 
 TEST(ToolGrammar, AClosedToolHasNoFurtherKeys) {
@@ -342,12 +408,17 @@ void expect_valid(const ParsedCall& call) {
     if (found->is_strict) {
         EXPECT_EQ(arguments->as_object().size(), declared) << call.arguments;
     }
+    if (const JsonValue* required = found->parameters.find("required")) {
+        for (const JsonValue& name : required->as_array()) {
+            EXPECT_NE(arguments->find(name.as_string()), nullptr) << name.as_string() << " in " << call.arguments;
+        }
+    }
     for (const JsonMember& member : arguments->as_object()) {
         const JsonValue* schema = properties == nullptr ? nullptr : properties->find(member.key);
         if (schema != nullptr) {
             EXPECT_TRUE(is_valid(member.value, *schema, found->parameters)) << member.key << " in " << call.arguments;
         } else {
-            EXPECT_FALSE(found->is_strict || found->name == "shut") << call.arguments;
+            EXPECT_EQ(found->name, "noop") << call.arguments;
         }
     }
 }
@@ -400,12 +471,8 @@ class Caller {
             }
         }
         std::vector<int32_t> allowed;
-        for (int32_t id = 0; id < in_.tokenizer.vocabulary_size(); ++id) {
-            const bool is_text = !in_.tokenizer.is_added(id) || id == in_.end || id == in_.marker || id == in_.think_end;
-            if (is_set(id) && is_text && !in_.tokenizer.token_bytes(id).empty()) {
-                allowed.push_back(id);
-            }
-        }
+        std::copy_if(in_.drawable.begin(), in_.drawable.end(), std::back_inserter(allowed),
+                     [this](int32_t id) { return is_set(id); });
         return allowed.empty() ? -1 : allowed[std::uniform_int_distribution<size_t>(0, allowed.size() - 1)(random_)];
     }
 
