@@ -5,11 +5,13 @@ import re
 import select
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 120
+LOG_BYTES = 1 << 20
 
 
 def program() -> str:
@@ -24,8 +26,10 @@ class Server:
         self.process = subprocess.Popen(
             [program(), "serve", "--port", "0", *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment
         )
-        self.log = b""
+        self.log = b""  # what it wrote, the last of it
         self.port = self._wait_for_port()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
         self.url = f"http://127.0.0.1:{self.port}"
 
     def _wait_for_port(self) -> int:
@@ -43,6 +47,11 @@ class Server:
         self.process.kill()
         raise AssertionError(f"the server did not start: {self.log.decode(errors='replace')}")
 
+    def _read(self) -> None:
+        """Keeps the pipe empty: a server whose log nobody takes would wait for ever."""
+        while piece := os.read(self.process.stderr.fileno(), 65536):
+            self.log = (self.log + piece)[-LOG_BYTES:]
+
     def terminate(self) -> int:
         """SIGTERM; the exit code."""
         self.process.send_signal(signal.SIGTERM)
@@ -55,4 +64,5 @@ class Server:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        self.reader.join()
         self.process.stderr.close()
