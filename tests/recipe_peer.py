@@ -4,8 +4,8 @@
     python tests/recipe_peer.py          (in an environment with deepinfer and the peer; `./build.sh test` makes one)
 
 Prompts are compared as text and ids; answers as bodies and as joined events, with the output given as one text, as single
-characters and as ids. What differs must have a rule of `recipe_rules.py` that explains it. Prints a table: vectors, comparisons,
-equal, different by rule; exits with 1 where a difference has no rule.
+characters, as ids and id by id. What differs must have a rule of `recipe_rules.py` that explains it. Prints a table: vectors,
+comparisons, equal, different by rule; exits with 1 where a difference has no rule.
 """
 
 import collections
@@ -141,10 +141,13 @@ class Comparison:
 
     def _answer(self, group, vector, form, request, output, rule):
         ours, theirs = self.ours.decode(request, "chat", output), self.peer.decode(request, "chat", output)
-        for how, our_answer, their_answer in (
+        compared = [
             ("body", answer_of(ours[0]), answer_of(theirs[0])),
             ("events", answer_of_events(ours[1]), answer_of_events(theirs[1])),
-        ):
+        ]
+        if output.token_ids is not None:
+            compared.append(("stream", answer_of_events(streamed(self.ours, request, "chat", output)), compared[1][2]))
+        for how, our_answer, their_answer in compared:
             finding = Finding(group, vector, f"{form}, {how}")
             if our_answer != their_answer:
                 finding.rules = rules_of_answer(request, "chat", output, our_answer, self._peer_answer)
@@ -166,13 +169,21 @@ class Comparison:
                 outputs["ids"] = Output(token_ids=self.peer.ids_of(text), finish=finish, spelled=text)
             for form, output in outputs.items():
                 ours, theirs = self.ours.decode(request, dialect, output), self.peer.decode(request, dialect, output)
-                for how, left, right in (
-                    ("body", ours[0], theirs[0]),
-                    ("events", joined_events(ours[1]), joined_events(split_usage(theirs[1]))),
-                ):
+                their_events = joined_events(split_usage(theirs[1]))
+                compared = [("body", ours[0], theirs[0]), ("events", joined_events(ours[1]), their_events)]
+                if output.token_ids is not None:
+                    compared.append(("stream", joined_events(streamed(self.ours, request, dialect, output)), their_events))
+                for how, left, right in compared:
                     finding = Finding("protocol_events", case["id"], f"{form}, {how}")
-                    finding.fault = "; ".join(lacking(right, left, "body" if how == "body" else "event"))
+                    finding.fault = "; ".join(lacking(right, left, how))
                     self.findings.append(finding)
+
+
+def streamed(side, request, dialect, output):
+    """The events of an answer that is taken id by id, as an engine makes them."""
+    answer = side.open(request, dialect)
+    events = [event for token in output.token_ids for event in answer.take([token])]
+    return events + answer.end(output.finish)
 
 
 def _judge(finding, ours, theirs, rule):
@@ -236,9 +247,9 @@ def answer_of_events(events):
 
 # --- events of the three protocols ----------------------------------------------------------------------------------------
 
-# Not compared: random ids and times; sequence numbers, which depend on how text is cut; `store`, which is on here unless a client
-# says no; token counts of outputs (by id and with the end token here; the peer counts what its caller feeds, which is without it);
-# and the peer's `encrypted_content` of reasoning.
+# Not compared: random ids and times; sequence numbers, which depend on how text is cut; `store`, which is on here unless a
+# client says no; token counts of outputs (by id and with the end token here; the peer counts what its caller feeds, which is
+# without it); and the peer's `encrypted_content` of reasoning.
 NOT_COMPARED = {
     *("id", "call_id", "item_id", "created", "created_at", "completed_at", "sequence_number", "store", "encrypted_content"),
     *("completion_tokens", "output_tokens", "total_tokens", "reasoning_tokens"),

@@ -1,9 +1,10 @@
 """Why our recipe and the peer's differ: the rules D1 to D14 of the chat encoding, each as a check that can fail.
 
-A rule is no name on a list. It says how the request or the output would have to be put for the peer to give what ours gives, and
-holds only if the peer, asked again that way, does give it. Three more stand beside the fourteen. Two are of the Messages dialect,
-where the peer leaves out what it does for Chat Completions: "strict" (strict tools are rebuilt in every dialect) and "format" (the
-block of a response format is written in every dialect). "n" is a request for several choices, which the peer refuses.
+A rule is no name on a list. It says how the request or the output would have to be put for the peer to give what ours gives,
+and holds only if the peer, asked again that way, does give it. Three more stand beside the fourteen. Two are of the Messages
+dialect, where the peer leaves out what it does for Chat Completions: "strict" (strict tools are rebuilt in every dialect) and
+"format" (the block of a response format is written in every dialect). "n" is a request for several choices, which the peer
+refuses.
 """
 
 import copy

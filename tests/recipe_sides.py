@@ -1,8 +1,8 @@
 """The two recipes that are compared: ours (`deepinfer.recipe`) and the peer, the PyPI package deepseek-recipe 0.2.0.
 
-Both take a request as a client sends it, with a dialect (chat, responses, messages), and a tokenizer; both give a prompt, and for
-an output of a model an answer: the body, or the events of a stream. `tests/recipe_peer.py` compares them, `bench/recipe_bench.py`
-times them.
+Both take a request as a client sends it, with a dialect (chat, responses, messages), and a tokenizer; both give a prompt, and
+for an output of a model an answer: the body, or the events of a stream. `tests/recipe_peer.py` compares them,
+`bench/recipe_bench.py` times them.
 """
 
 import dataclasses
@@ -109,6 +109,19 @@ class OurSide:
 
     def decode(self, request, dialect, output):
         """(body, events as pairs of name and data)"""
+        return self.body(request, dialect, output), self.events(request, dialect, output)
+
+    def body(self, request, dialect, output):
+        return self._decoded(recipe.decode, request, dialect, output)
+
+    def events(self, request, dialect, output):
+        return self._decoded(recipe.decode_stream, request, dialect, output)
+
+    def open(self, request, dialect):
+        """An answer to be streamed: take(ids) and end(finish) give events. The peer's is alike."""
+        return OurAnswer(recipe.Answer(request, dialect, id="RID", created=0, tokenizer=self.folder))
+
+    def _decoded(self, decode, request, dialect, output):
         arguments = {
             "token_ids": output.token_ids,
             "text": None if output.pieces is None else "".join(output.pieces),
@@ -118,9 +131,20 @@ class OurSide:
             "tokenizer": self.folder,
         }
         try:
-            return recipe.decode(request, dialect, **arguments), recipe.decode_stream(request, dialect, **arguments)
+            return decode(request, dialect, **arguments)
         except ValueError as error:
             raise Refused(str(error)) from None
+
+
+class OurAnswer:
+    def __init__(self, answer):
+        self._answer = answer
+
+    def take(self, ids):
+        return self._answer.push(ids)
+
+    def end(self, finish):
+        return self._answer.finish(finish)
 
 
 class PeerSide:
@@ -146,36 +170,79 @@ class PeerSide:
         conversation = self.convert(request, dialect).conversation
         return self.encoding.render_conversation(conversation).prompt, self.encoding.encode(conversation)
 
+    def encode_ids(self, request, dialect):
+        """The ids without the prompt's text, which our side always gives."""
+        return self.encoding.encode(self.convert(request, dialect).conversation)
+
     def encode_v4(self, request):
         return self.encoding_v4.render_conversation(self.convert(request, "chat", "DeepSeek-V4-Pro").conversation).prompt
 
     def decode(self, request, dialect, output):
-        kind, response_kind = _PEER_REQUESTS[dialect]
+        return self.body(request, dialect, output), self.events(request, dialect, output)
+
+    def body(self, request, dialect, output):
+        return self.open(request, dialect).body_of(output)
+
+    def events(self, request, dialect, output):
+        answer = self.open(request, dialect)
+        events = []
+        for piece in _peer_pieces(output):
+            events += answer.take_piece(piece)
+        return events + answer.end(output.finish)
+
+    def open(self, request, dialect):
         whole = {"model": MODEL, **request}
         converted = self.convert(request, dialect)
         prompt_tokens = len(self.encoding.encode(converted.conversation))
+        kind = _PEER_REQUESTS[dialect][0]
         generator = kind.chunk_generator(converted, "RID", whole["model"])
         if dialect == "responses":
             again = kind(whole)
             echo, names = again.echo(), again.namespace_tool_map(self.options)
             generator = generator.with_echo(echo).with_namespace_tool_map(names)
         processor = peer.StreamProcessor(generator, converted.parsing_options, self.tokenizer)
+        return PeerAnswer(processor, dialect, whole["model"], prompt_tokens)
+
+
+class PeerAnswer:
+    def __init__(self, processor, dialect, model, prompt_tokens):
+        self._processor = processor
+        self._kind = _PEER_REQUESTS[dialect][1]
+        self._response = self._kind("RID", model, 0, prompt_tokens, 0)
         usage = peer.PromptUsage(prompt_tokens=prompt_tokens)
-        chunks = processor.push(peer.InferenceChunk.ready(prompt_usage=usage, system_fingerprint="recipe"))
-        for piece in _peer_pieces(output):
-            if processor.finished:
-                break
-            chunks += processor.push(piece)
-        if not processor.finished:
-            chunks += processor.push(peer.InferenceChunk.finish(_FINISHES[output.finish]))
-        chunks += processor.finish()
-        response = response_kind("RID", whole["model"], 0, prompt_tokens, 0)
-        events = [(response_kind.sse_event_name(chunk), json.loads(chunk.to_json())) for chunk in chunks]
-        for chunk in chunks:
-            response.accumulate(chunk)
-        if response_kind.sse_done_data():
-            events.append((None, response_kind.sse_done_data()))
-        return json.loads(response.to_json()), events
+        self._begun = processor.push(peer.InferenceChunk.ready(prompt_usage=usage, system_fingerprint="recipe"))
+
+    def take(self, ids):
+        return self.take_piece(peer.InferenceChunk.tokens(ids))
+
+    def take_piece(self, piece):
+        return self._events_of(self._pushed(piece))
+
+    def end(self, finish):
+        events = self._events_of(self._finished(finish))
+        done = self._kind.sse_done_data()
+        return [*events, (None, done)] if done else events
+
+    def body_of(self, output):
+        pieces = [peer.InferenceChunk.tokens(output.token_ids)] if output.pieces is None else _peer_pieces(output)
+        for piece in pieces:
+            for chunk in self._pushed(piece):
+                self._response.accumulate(chunk)
+        for chunk in self._finished(output.finish):
+            self._response.accumulate(chunk)
+        return json.loads(self._response.to_json())
+
+    def _pushed(self, piece):
+        begun, self._begun = self._begun, []
+        return begun if self._processor.finished else begun + self._processor.push(piece)
+
+    def _finished(self, finish):
+        begun, self._begun = self._begun, []
+        last = [] if self._processor.finished else self._processor.push(peer.InferenceChunk.finish(_FINISHES[finish]))
+        return begun + last + self._processor.finish()
+
+    def _events_of(self, chunks):
+        return [(self._kind.sse_event_name(chunk), json.loads(chunk.to_json())) for chunk in chunks]
 
 
 def _peer_pieces(output):
