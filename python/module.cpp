@@ -230,6 +230,25 @@ void bind_session(nb::module_& module) {
         .def_prop_ro("pad_token_id", [](Self& self) { return self.open_session().tokenizer().pad_id(); });
 }
 
+template <typename T>
+T unwrap(di::Result<T> result) {
+    if (!result) {
+        di::python::raise(result.error());
+    }
+    return std::move(*result);
+}
+
+using EventPairs = std::vector<std::pair<std::string, std::string>>;  // name, data
+
+EventPairs event_pairs(di::StreamEvents events) {
+    EventPairs pairs;
+    pairs.reserve(events.size());
+    for (di::StreamEvent& event : events) {
+        pairs.emplace_back(std::move(event.name), std::move(event.data));
+    }
+    return pairs;
+}
+
 // A tokenizer and what can be done with it alone.
 class NativeRecipe {
   public:
@@ -240,11 +259,16 @@ class NativeRecipe {
     }
 
     [[nodiscard]] std::string encode(const std::string& request, const std::string& dialect) {
-        return checked(dialect, [&](di::Dialect known) { return di::recipe_encode(request, known, context()); });
+        return unwrap(di::recipe_encode(request, unwrap(di::parse_recipe_dialect(dialect)), context()));
     }
 
     [[nodiscard]] std::string decode(const std::string& input, const std::string& dialect, bool stream) {
-        return checked(dialect, [&](di::Dialect known) { return di::recipe_decode(input, known, stream, context()); });
+        return unwrap(di::recipe_decode(input, unwrap(di::parse_recipe_dialect(dialect)), stream, context()));
+    }
+
+    // Lives no longer than this.
+    [[nodiscard]] di::RecipeAnswer answer(const std::string& input, const std::string& dialect) {
+        return unwrap(di::RecipeAnswer::open(input, unwrap(di::parse_recipe_dialect(dialect)), context()));
     }
 
   private:
@@ -252,28 +276,27 @@ class NativeRecipe {
         return {.tokenizer = &*tokenizer_, .random = &random_, .now_s = std::time(nullptr)};
     }
 
-    template <typename Call>
-    [[nodiscard]] static std::string checked(const std::string& dialect, const Call& call) {
-        const di::Result<di::Dialect> known = di::parse_recipe_dialect(dialect);
-        if (!known) {
-            di::python::raise(known.error());
-        }
-        di::Result<std::string> text = call(*known);
-        if (!text) {
-            di::python::raise(text.error());
-        }
-        return std::move(*text);
-    }
-
     di::Result<di::Tokenizer> tokenizer_;
     di::SystemRandom random_;
 };
 
 void bind_recipe(nb::module_& module) {
+    using Answer = di::RecipeAnswer;
+    nb::class_<Answer>(module, "RecipeAnswer")
+        .def(
+            "push",
+            [](Answer& self, const std::vector<int32_t>& token_ids) { return event_pairs(unwrap(self.push(token_ids))); },
+            nb::arg("token_ids"))
+        .def(
+            "finish", [](Answer& self, const std::string& reason) { return event_pairs(unwrap(self.finish(reason))); },
+            nb::arg("reason"))
+        .def("body", [](Answer& self) { return unwrap(self.body()); })
+        .def_prop_ro("is_over", &Answer::is_over);
     nb::class_<NativeRecipe>(module, "Recipe")
         .def(nb::init<const std::string&>(), nb::arg("directory"))
         .def("encode", &NativeRecipe::encode, nb::arg("request"), nb::arg("dialect"))
-        .def("decode", &NativeRecipe::decode, nb::arg("input"), nb::arg("dialect"), nb::arg("stream"));
+        .def("decode", &NativeRecipe::decode, nb::arg("input"), nb::arg("dialect"), nb::arg("stream"))
+        .def("answer", &NativeRecipe::answer, nb::arg("input"), nb::arg("dialect"), nb::keep_alive<0, 1>());
 }
 
 }  // namespace

@@ -16,7 +16,9 @@ from typing import Any, Optional, Union
 
 from . import _deepinfer
 
-__all__ = ["decode", "decode_stream", "encode"]
+__all__ = ["Answer", "decode", "decode_stream", "encode"]
+
+Event = tuple[Optional[str], Union[dict[str, Any], str]]  # name, data
 
 
 def encode(request: Mapping[str, Any], dialect: str = "chat", *, tokenizer: Optional[str] = None) -> dict[str, Any]:
@@ -58,16 +60,54 @@ def decode_stream(
     id: Optional[str] = None,
     created: Optional[int] = None,
     tokenizer: Optional[str] = None,
-) -> list[tuple[Optional[str], Union[dict[str, Any], str]]]:
+) -> list[Event]:
     """The same as the events of a stream: pairs of name (None in chat) and data; chat ends with "[DONE]"."""
     output = _input(request, token_ids, text, finish_reason, id, created)
-    events: list[tuple[Optional[str], Union[dict[str, Any], str]]] = []
+    events: list[Event] = []
     for block in _recipe(tokenizer).decode(output, dialect, True).split("\n\n"):
         if block:
             lines = dict(line.split(": ", 1) for line in block.split("\n"))
-            data = lines["data"]
-            events.append((lines.get("event"), data if data == "[DONE]" else json.loads(data)))
+            events.append(_event(lines.get("event", ""), lines["data"]))
     return events
+
+
+class Answer:
+    """An answer while a model writes it: ids in, events out, as soon as they are certain.
+
+    id, created: of the answer; None: new ones.
+    """
+
+    def __init__(
+        self,
+        request: Mapping[str, Any],
+        dialect: str = "chat",
+        *,
+        id: Optional[str] = None,
+        created: Optional[int] = None,
+        tokenizer: Optional[str] = None,
+    ) -> None:
+        self._answer = _recipe(tokenizer).answer(json.dumps({"request": request, "id": id, "created": created}), dialect)
+
+    @property
+    def is_over(self) -> bool:
+        """The answer has ended: by finish(), by a stop string, or by the last call that the request allows."""
+        return self._answer.is_over
+
+    def push(self, token_ids: Sequence[int]) -> list[Event]:
+        """The events of what the model wrote next. Once the answer is over there are none."""
+        return [_event(name, data) for name, data in self._answer.push(token_ids)]
+
+    def finish(self, finish_reason: str = "stop") -> list[Event]:
+        """The last events. finish_reason: how the output ended, "stop" (with or without the end token) or "length"."""
+        return [_event(name, data) for name, data in self._answer.finish(finish_reason)]
+
+    def body(self) -> dict[str, Any]:
+        """The whole answer, once it is over."""
+        return json.loads(self._answer.body())
+
+
+def _event(name: str, data: str) -> Event:
+    return (name or None, data if data == "[DONE]" else json.loads(data))
 
 
 def _input(

@@ -38,6 +38,26 @@ def test_a_stream_is_a_list_of_events():
     assert recipe.decode_stream(REQUEST, text="a</think>b", tokenizer=MODEL)[-1] == (None, "[DONE]")
 
 
+def test_an_answer_is_streamed_while_it_is_written():
+    request = {"messages": [{"role": "assistant", "content": "Hello", "prefix": True}], "thinking": {"type": "disabled"}}
+    ids = recipe.encode(request, tokenizer=MODEL)["token_ids"][3:]  # behind begin, assistant and the end of reasoning
+    request = {**REQUEST, "thinking": {"type": "disabled"}}
+    answer = recipe.Answer(request, "messages", id="m", tokenizer=MODEL)
+    events = [event for token in ids for event in answer.push([token])]
+    assert not answer.is_over and events[0][0] == "message_start"
+    with pytest.raises(ValueError, match="finish"):
+        answer.body()
+    events += answer.finish()
+    texts = [data["delta"]["text"] for _, data in events if data.get("delta", {}).get("type") == "text_delta"]
+    assert answer.is_over and "".join(texts) == "Hello" and events[-1][0] == "message_stop"
+    assert answer.body() == recipe.decode(request, "messages", token_ids=ids, id="m", tokenizer=MODEL)
+    cut = recipe.Answer(request, created=3, tokenizer=MODEL)
+    assert cut.push(ids) and cut.finish("length")[-1] == (None, "[DONE]")
+    assert cut.body()["choices"][0]["finish_reason"] == "length" and cut.body()["created"] == 3
+    with pytest.raises(ValueError, match="token_ids"):
+        cut.push([-1])
+
+
 def test_errors_name_the_field(monkeypatch):
     monkeypatch.delenv("DEEPINFER_HF_MODEL_DIR", raising=False)
     with pytest.raises(ValueError, match="tokenizer"):

@@ -16,11 +16,15 @@ std::string new_id(std::string_view prefix, Random& random) {
 
 std::string new_call_id(int32_t index, Random& random) {
     static constexpr std::string_view kCharacters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    constexpr int kLength = 24;
+    constexpr int kDraws = 3;
+    constexpr int kCharactersPerDraw = 8;  // 62^8 is below 2^48: the bias of the remainder is no fault, ids only have to differ
     std::string id = fmt::format("call_{:02}_", index);
-    for (int i = 0; i < kLength; ++i) {
-        // The bias of the remainder is no fault here: ids only have to differ.
-        id += kCharacters[random.next() % kCharacters.size()];
+    for (int draw = 0; draw < kDraws; ++draw) {
+        uint64_t bits = random.next();
+        for (int i = 0; i < kCharactersPerDraw; ++i) {
+            id += kCharacters[bits % kCharacters.size()];
+            bits /= kCharacters.size();
+        }
     }
     return id;
 }

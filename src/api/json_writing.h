@@ -14,6 +14,9 @@ namespace di {
 class JsonObject {
   public:
     JsonObject& value(std::string_view key, JsonValue value) {
+        if (members_.empty()) {
+            members_.reserve(kMembersUsual);
+        }
         members_.push_back({.key = std::string(key), .value = std::move(value)});
         return *this;
     }
@@ -30,6 +33,7 @@ class JsonObject {
     [[nodiscard]] JsonValue take() { return JsonValue::object(std::exchange(members_, {})); }
 
   private:
+    static constexpr size_t kMembersUsual = 8;  // growing moves the members, which costs more than making them
     JsonValue::Object members_;
 };
 

@@ -228,7 +228,9 @@ AnswerStream::~AnswerStream() = default;
 
 AnswerWriter& AnswerStream::writer() {
     if (writer_ == nullptr) {
+        JsonValue request_body = std::exchange(head_.request_body, {});  // the writer alone reads it, and it may be large
         AnswerHead head = head_;
+        head.request_body = std::move(request_body);
         if (!request_.returns_token_ids) {
             head.prompt_token_ids.clear();
         }

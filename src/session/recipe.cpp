@@ -95,6 +95,17 @@ struct ModelOutput {
     bool is_filtered = false;
 };
 
+// The output's finish; a content filter is no engine's.
+Result<FinishReason> parse_finish(std::string_view name) {
+    if (name == "stop") {
+        return FinishReason::kStop;
+    }
+    if (name == "length") {
+        return FinishReason::kLength;
+    }
+    return fail(ErrorCode::kInvalidArgument, "finish_reason: {}, expected stop or length with token_ids", short_quoted(name));
+}
+
 Result<ModelOutput> parse_output(const JsonReader& input, const Tokenizer& tokenizer) {
     ModelOutput output;
     DI_TRY(output.text, input.string("text"));
@@ -152,189 +163,267 @@ Result<std::string> recipe_encode(std::string_view request_json, Dialect dialect
 
 namespace {
 
-// One answer that is all there, through the pipeline of the service.
-class Decoder {
+// A request that is to be answered: all that is known before the first token.
+struct OpenAnswer {
+    JsonValue body{};
+    Request request{};
+    EncodedPrompt prompt{};
+    std::vector<int32_t> prompt_ids{};
+    AnswerHead head{};
+};
+
+Result<AnswerHead> make_head(const JsonReader& input, const OpenAnswer& answer, Dialect dialect, const RecipeContext& context) {
+    AnswerHead head;
+    DI_TRY(head.id, input.string_or("id", ""));
+    if (head.id.empty()) {
+        for (const DialectName& known : kDialects) {
+            head.id = known.dialect == dialect ? new_id(known.id_prefix, *context.random) : head.id;
+        }
+    }
+    DI_TRY(const auto created, input.integer("created", {.low = 0, .high = std::numeric_limits<int64_t>::max()}));
+    head.created_s = created.value_or(context.now_s);
+    head.model = answer.request.model;
+    head.fingerprint = "recipe";
+    head.is_thinking = starts_in_reasoning(answer.prompt);
+    head.prompt_tokens = static_cast<int64_t>(answer.prompt_ids.size());
+    head.prompt_token_ids = {answer.prompt_ids};
+    head.request_body = answer.body;
+    return head;
+}
+
+Result<OpenAnswer> open_answer(const JsonReader& input, Dialect dialect, const RecipeContext& context) {
+    OpenAnswer answer;
+    DI_TRY(const JsonReader request_reader, input.required_object("request"));
+    answer.body = *input.find("request");
+    DI_TRY(answer.request, parse_whole_request(answer.body, dialect));
+    if (answer.request.sampling.choice_count != 1) {
+        return fail(ErrorCode::kInvalidArgument, "{}: {}, expected 1: one output is one choice", request_reader.path_of("n"),
+                    answer.request.sampling.choice_count);
+    }
+    DI_TRY(answer.prompt, encode_prompt(*answer.request.conversation, ChatDialect::kV41));
+    DI_TRY(answer.prompt_ids, tokenise_prompt(answer.prompt, *context.tokenizer));
+    DI_TRY(answer.head, make_head(input, answer, dialect, context));
+    return answer;
+}
+
+AnswerParserOptions parser_options(const OpenAnswer& answer) {
+    const Request& request = answer.request;
+    AnswerParserOptions options;
+    options.start = answer.prompt.answer_start;
+    options.may_call_tools = answer.prompt.may_call_tools;
+    options.is_json_object = request.conversation->response_format.kind == ResponseFormat::Kind::kJsonObject;
+    options.tools = request.conversation->tools;
+    options.stop = request.sampling.stop;
+    options.includes_stop_text = request.sampling.includes_stop_text;
+    options.calls_max = request.allows_parallel_calls ? 0 : 1;
+    return options;
+}
+
+AnswerPlan plan_of(const OpenAnswer& answer) {
+    AnswerPlan plan;
+    plan.prompts.resize(1);
+    plan.prompts[0].prompt_token_ids = answer.prompt_ids;
+    plan.is_cut_by_context = {false};
+    plan.parser = parser_options(answer);
+    plan.is_thinking = answer.head.is_thinking;
+    return plan;
+}
+
+Status check_id(int64_t id, const Tokenizer& tokenizer, size_t index) {
+    if (id < 0 || id >= tokenizer.vocabulary_size()) {
+        return fail(ErrorCode::kInvalidArgument, "{}: {}, expected a token id below {}", item_path("token_ids", index), id,
+                    tokenizer.vocabulary_size());
+    }
+    return {};
+}
+
+}  // namespace
+
+// The pipeline of the service over one answer. The stream points into it, so it does not move.
+class AnswerInSteps {
   public:
-    Decoder(const JsonReader& input, Dialect dialect, const RecipeContext& context)
-        : input_(input), dialect_(dialect), context_(context) {}
+    AnswerInSteps(const OpenAnswer& answer, const RecipeContext& context, int32_t end_id)
+        : context_(context),
+          end_id_(end_id),
+          answer_context_{.tokenizer = context.tokenizer,
+                          .end_token_ids = {end_id},
+                          .writer = {},
+                          .make_call_id = [this](int32_t index) { return new_call_id(index, *context_.random); },
+                          .unix_s = [this] { return context_.now_s; }},
+          stream_(answer.request, plan_of(answer), answer.head, answer_context_) {}
 
-    Result<std::string> decode(bool is_stream) {
-        DI_TRY(const JsonReader request_reader, input_.required_object("request"));
-        body_ = *input_.find("request");
-        DI_TRY(request_, parse_whole_request(body_, dialect_));
-        if (request_.sampling.choice_count != 1) {
-            return fail(ErrorCode::kInvalidArgument, "{}: {}, expected 1: one output is one choice",
-                        request_reader.path_of("n"), request_.sampling.choice_count);
-        }
-        DI_TRY(prompt_, encode_prompt(*request_.conversation, ChatDialect::kV41));
-        DI_TRY(prompt_ids_, tokenise_prompt(prompt_, *context_.tokenizer));
-        DI_TRY(ModelOutput output, parse_output(input_, *context_.tokenizer));
-        DI_TRY(AnswerHead head, make_head());
-        StreamEvents events;
-        std::string whole;
-        DI_TRY(whole, output.text ? decode_text(output, std::move(head), events) : decode_ids(output, std::move(head), events));
-        if (!is_stream) {
-            return whole;
-        }
-        std::string text;
-        for (const StreamEvent& event : events) {
-            text += event_text(event);
-        }
-        return text;
-    }
-
-  private:
-    Result<AnswerHead> make_head() const {
-        AnswerHead head;
-        DI_TRY(head.id, input_.string_or("id", ""));
-        if (head.id.empty()) {
-            for (const DialectName& known : kDialects) {
-                head.id = known.dialect == dialect_ ? new_id(known.id_prefix, *context_.random) : head.id;
-            }
-        }
-        DI_TRY(const auto created, input_.integer("created", {.low = 0, .high = std::numeric_limits<int64_t>::max()}));
-        head.created_s = created.value_or(context_.now_s);
-        head.model = request_.model;
-        head.fingerprint = "recipe";
-        head.is_thinking = starts_in_reasoning(prompt_);
-        head.prompt_tokens = static_cast<int64_t>(prompt_ids_.size());
-        head.prompt_token_ids = {prompt_ids_};
-        head.request_body = body_;
-        return head;
-    }
-
-    [[nodiscard]] AnswerParserOptions parser_options() const {
-        AnswerParserOptions options;
-        options.start = prompt_.answer_start;
-        options.may_call_tools = prompt_.may_call_tools;
-        options.is_json_object = request_.conversation->response_format.kind == ResponseFormat::Kind::kJsonObject;
-        options.tools = request_.conversation->tools;
-        options.stop = request_.sampling.stop;
-        options.includes_stop_text = request_.sampling.includes_stop_text;
-        options.calls_max = request_.allows_parallel_calls ? 0 : 1;
-        return options;
-    }
-
-    [[nodiscard]] std::string make_call_id(int32_t index) const { return new_call_id(index, *context_.random); }
-
-    Result<std::string> decode_ids(const ModelOutput& output, AnswerHead head, StreamEvents& events) {
-        if (output.is_filtered) {
-            return fail(ErrorCode::kInvalidArgument, "finish_reason: content_filter, expected stop or length with token_ids");
-        }
-        const std::optional<int32_t> end_id = context_.tokenizer->find(kEndToken);
+    static Result<std::unique_ptr<AnswerInSteps>> open(const OpenAnswer& answer, const RecipeContext& context) {
+        const std::optional<int32_t> end_id = context.tokenizer->find(kEndToken);
         if (!end_id) {
             return fail(ErrorCode::kUnsupported, "the tokenizer has no {}, expected one", kEndToken);
         }
+        return std::make_unique<AnswerInSteps>(answer, context, *end_id);
+    }
+
+    // As one step of an engine. The end token of an output that stopped is added where it is missing.
+    StreamEvents take(std::span<const int32_t> ids, FinishReason finish) {
         StepOutput step;
-        step.token_ids = output.token_ids;
-        step.finish = output.finish;
-        if (step.finish == FinishReason::kStop && (step.token_ids.empty() || step.token_ids.back() != *end_id)) {
-            step.token_ids.push_back(*end_id);
+        step.token_ids.assign(ids.begin(), ids.end());
+        step.finish = finish;
+        last_id_ = ids.empty() ? last_id_ : ids.back();
+        if (finish == FinishReason::kStop && last_id_ != end_id_) {
+            step.token_ids.push_back(end_id_);
         }
-        AnswerPlan plan;
-        plan.prompts.resize(1);
-        plan.prompts[0].prompt_token_ids = prompt_ids_;
-        plan.is_cut_by_context = {false};
-        plan.parser = parser_options();
-        plan.is_thinking = head.is_thinking;
-        const AnswerContext answer_context{.tokenizer = context_.tokenizer,
-                                           .end_token_ids = {*end_id},
-                                           .writer = {},
-                                           .make_call_id = [this](int32_t index) { return make_call_id(index); },
-                                           .unix_s = [this] { return context_.now_s; }};
-        AnswerStream stream(request_, plan, std::move(head), answer_context);
-        stream.take(0, step, events);
-        return stream.body(false);
+        StreamEvents events;
+        stream_.take(0, step, events);
+        return events;
     }
 
-    // Tokens are not known: the counts of the answer are those that the text would have.
-    Result<std::string> decode_text(const ModelOutput& output, AnswerHead head, StreamEvents& events) {
-        AnswerParserOptions options = parser_options();
-        options.finds_markers_in_text = true;
-        const bool is_thinking = head.is_thinking;
-        AnswerParser parser(options);
-        std::vector<AnswerEvent> pieces;
-        parser.push_text(*output.text, pieces);
-        // A stop string or the last call may end the answer before the output ends.
-        const bool is_whole = !parser.is_over();
-        if (is_whole) {
-            parser.finish(output.is_filtered || output.finish == FinishReason::kLength, pieces);
-        }
-        const auto writer = make_answer_writer(request_, std::move(head), {});
-        writer->begin(events);
-        for (AnswerEvent& piece : pieces) {
-            writer->delta(delta_of(std::move(piece)), events);
-        }
-        ChoiceEnd end;
-        end.end = end_of(output, parser, is_whole);
-        if (parser.matched_stop()) {
-            end.stop_text = request_.sampling.stop[*parser.matched_stop()];
-        }
-        writer->end_choice(end, events);
-        DI_TRY(const AnswerUsage usage, usage_of(*output.text, is_thinking));
-        writer->end(usage, events);
-        return writer->body({});
-    }
+    [[nodiscard]] const Tokenizer& tokenizer() const { return *context_.tokenizer; }
+    [[nodiscard]] bool is_over() const { return stream_.is_over(); }
+    [[nodiscard]] std::string body() { return stream_.body(false); }
 
-    [[nodiscard]] AnswerDelta delta_of(AnswerEvent piece) const {
-        AnswerDelta delta;
-        switch (piece.kind) {
-            case AnswerEvent::Kind::kReasoning: delta.kind = AnswerDelta::Kind::kReasoning; break;
-            case AnswerEvent::Kind::kContent: delta.kind = AnswerDelta::Kind::kContent; break;
-            case AnswerEvent::Kind::kCallBegin: delta.kind = AnswerDelta::Kind::kCallBegin; break;
-            case AnswerEvent::Kind::kCallArguments: delta.kind = AnswerDelta::Kind::kCallArguments; break;
-            case AnswerEvent::Kind::kCallEnd: delta.kind = AnswerDelta::Kind::kCallEnd; break;
-        }
-        delta.text = std::move(piece.text);
-        delta.call_index = piece.call_index;
-        if (delta.kind == AnswerDelta::Kind::kCallBegin) {
-            delta.call_id = make_call_id(piece.call_index);
-        }
-        return delta;
-    }
-
-    [[nodiscard]] static AnswerEnd end_of(const ModelOutput& output, const AnswerParser& parser, bool is_whole) {
-        if (parser.matched_stop()) {
-            return AnswerEnd::kStopString;
-        }
-        if (is_whole && output.is_filtered) {
-            return AnswerEnd::kContentFilter;
-        }
-        if (is_whole && output.finish == FinishReason::kLength) {
-            return AnswerEnd::kLength;
-        }
-        return parser.call_count() > 0 ? AnswerEnd::kToolCalls : AnswerEnd::kStop;
-    }
-
-    Result<AnswerUsage> usage_of(const std::string& text, bool is_thinking) const {
-        DI_TRY(const std::vector<int32_t> ids, context_.tokenizer->encode_special(text));
-        AnswerUsage usage;
-        usage.prompt_tokens = static_cast<int64_t>(prompt_ids_.size());
-        usage.completion_tokens = static_cast<int64_t>(ids.size());
-        usage.completed_s = context_.now_s;
-        const std::optional<int32_t> think_end = context_.tokenizer->find(kThinkEndToken);
-        for (const int32_t id : ids) {
-            usage.has_think_end = usage.has_think_end || (is_thinking && id == think_end);
-            usage.reasoning_tokens += is_thinking && !usage.has_think_end ? 1 : 0;
-        }
-        return usage;
-    }
-
-    const JsonReader& input_;
-    Dialect dialect_;
-    const RecipeContext& context_;
-    JsonValue body_;
-    Request request_;
-    EncodedPrompt prompt_;
-    std::vector<int32_t> prompt_ids_;
+  private:
+    RecipeContext context_;
+    int32_t end_id_;
+    int32_t last_id_ = -1;
+    AnswerContext answer_context_;
+    AnswerStream stream_;
 };
+
+RecipeAnswer::RecipeAnswer(std::unique_ptr<AnswerInSteps> steps) : steps_(std::move(steps)) {}
+RecipeAnswer::RecipeAnswer(RecipeAnswer&& other) noexcept = default;
+RecipeAnswer& RecipeAnswer::operator=(RecipeAnswer&& other) noexcept = default;
+RecipeAnswer::~RecipeAnswer() = default;
+
+Result<RecipeAnswer> RecipeAnswer::open(std::string_view input_json, Dialect dialect, const RecipeContext& context) {
+    DI_TRY(const JsonValue value, parse_json(input_json));
+    DI_TRY(const JsonReader input, JsonReader::open(value, ""));
+    DI_TRY(const OpenAnswer answer, open_answer(input, dialect, context));
+    DI_TRY(std::unique_ptr<AnswerInSteps> steps, AnswerInSteps::open(answer, context));
+    return RecipeAnswer(std::move(steps));
+}
+
+Result<StreamEvents> RecipeAnswer::push(std::span<const int32_t> token_ids) {
+    for (size_t i = 0; i < token_ids.size(); ++i) {
+        DI_TRY_STATUS(check_id(token_ids[i], steps_->tokenizer(), i));
+    }
+    return steps_->take(token_ids, FinishReason::kNone);
+}
+
+Result<StreamEvents> RecipeAnswer::finish(std::string_view reason) {
+    DI_TRY(const FinishReason finish, parse_finish(reason));
+    return steps_->take({}, finish);
+}
+
+bool RecipeAnswer::is_over() const { return steps_->is_over(); }
+
+Result<std::string> RecipeAnswer::body() {
+    if (!steps_->is_over()) {
+        return fail(ErrorCode::kInvalidArgument, "the answer is not over, expected finish() first");
+    }
+    return steps_->body();
+}
+
+namespace {
+
+// With one step for the whole output.
+Result<std::string> decode_ids(const OpenAnswer& answer, const ModelOutput& output, const RecipeContext& context,
+                               StreamEvents& events) {
+    if (output.is_filtered) {
+        return fail(ErrorCode::kInvalidArgument, "finish_reason: content_filter, expected stop or length with token_ids");
+    }
+    DI_TRY(const auto whole, AnswerInSteps::open(answer, context));
+    events = whole->take(output.token_ids, output.finish);
+    return whole->body();
+}
+
+AnswerDelta delta_of(AnswerEvent piece, Random& random) {
+    AnswerDelta delta;
+    switch (piece.kind) {
+        case AnswerEvent::Kind::kReasoning: delta.kind = AnswerDelta::Kind::kReasoning; break;
+        case AnswerEvent::Kind::kContent: delta.kind = AnswerDelta::Kind::kContent; break;
+        case AnswerEvent::Kind::kCallBegin: delta.kind = AnswerDelta::Kind::kCallBegin; break;
+        case AnswerEvent::Kind::kCallArguments: delta.kind = AnswerDelta::Kind::kCallArguments; break;
+        case AnswerEvent::Kind::kCallEnd: delta.kind = AnswerDelta::Kind::kCallEnd; break;
+    }
+    delta.text = std::move(piece.text);
+    delta.call_index = piece.call_index;
+    if (delta.kind == AnswerDelta::Kind::kCallBegin) {
+        delta.call_id = new_call_id(piece.call_index, random);
+    }
+    return delta;
+}
+
+AnswerEnd end_of(const ModelOutput& output, const AnswerParser& parser, bool is_whole) {
+    if (parser.matched_stop()) {
+        return AnswerEnd::kStopString;
+    }
+    if (is_whole && output.is_filtered) {
+        return AnswerEnd::kContentFilter;
+    }
+    if (is_whole && output.finish == FinishReason::kLength) {
+        return AnswerEnd::kLength;
+    }
+    return parser.call_count() > 0 ? AnswerEnd::kToolCalls : AnswerEnd::kStop;
+}
+
+// Tokens are not known: the counts are those that the text would have.
+Result<AnswerUsage> usage_of(const std::string& text, const AnswerHead& head, const RecipeContext& context) {
+    DI_TRY(const std::vector<int32_t> ids, context.tokenizer->encode_special(text));
+    AnswerUsage usage;
+    usage.prompt_tokens = head.prompt_tokens;
+    usage.completion_tokens = static_cast<int64_t>(ids.size());
+    usage.completed_s = context.now_s;
+    const std::optional<int32_t> think_end = context.tokenizer->find(kThinkEndToken);
+    for (const int32_t id : ids) {
+        usage.has_think_end = usage.has_think_end || (head.is_thinking && id == think_end);
+        usage.reasoning_tokens += head.is_thinking && !usage.has_think_end ? 1 : 0;
+    }
+    return usage;
+}
+
+Result<std::string> decode_text(const OpenAnswer& answer, const ModelOutput& output, const RecipeContext& context,
+                                StreamEvents& events) {
+    AnswerParserOptions options = parser_options(answer);
+    options.finds_markers_in_text = true;
+    AnswerParser parser(options);
+    std::vector<AnswerEvent> pieces;
+    parser.push_text(*output.text, pieces);
+    // A stop string or the last call may end the answer before the output ends.
+    const bool is_whole = !parser.is_over();
+    if (is_whole) {
+        parser.finish(output.is_filtered || output.finish == FinishReason::kLength, pieces);
+    }
+    const auto writer = make_answer_writer(answer.request, answer.head, {});
+    writer->begin(events);
+    for (AnswerEvent& piece : pieces) {
+        writer->delta(delta_of(std::move(piece), *context.random), events);
+    }
+    ChoiceEnd end;
+    end.end = end_of(output, parser, is_whole);
+    if (parser.matched_stop()) {
+        end.stop_text = answer.request.sampling.stop[*parser.matched_stop()];
+    }
+    writer->end_choice(end, events);
+    DI_TRY(const AnswerUsage usage, usage_of(*output.text, answer.head, context));
+    writer->end(usage, events);
+    return writer->body({});
+}
 
 }  // namespace
 
 Result<std::string> recipe_decode(std::string_view input_json, Dialect dialect, bool is_stream, const RecipeContext& context) {
     DI_TRY(const JsonValue value, parse_json(input_json));
     DI_TRY(const JsonReader input, JsonReader::open(value, ""));
-    return Decoder(input, dialect, context).decode(is_stream);
+    DI_TRY(const OpenAnswer answer, open_answer(input, dialect, context));
+    DI_TRY(const ModelOutput output, parse_output(input, *context.tokenizer));
+    StreamEvents events;
+    DI_TRY(std::string whole,
+           output.text ? decode_text(answer, output, context, events) : decode_ids(answer, output, context, events));
+    if (!is_stream) {
+        return whole;
+    }
+    std::string text;
+    for (const StreamEvent& event : events) {
+        text += event_text(event);
+    }
+    return text;
 }
 
 }  // namespace di

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "api/answer_writer.h"
 #include "api/request.h"
 #include "base/random.h"
 #include "base/result.h"
@@ -32,5 +35,29 @@ struct RecipeContext {
 // spelling of `</think>` and of tool calls is what it says.
 [[nodiscard]] Result<std::string> recipe_decode(std::string_view input_json, Dialect dialect, bool is_stream,
                                                 const RecipeContext& context);
+
+class AnswerInSteps;  // of recipe.cpp
+
+// An answer while a model writes it: ids in, events out. What the context points to must outlive it. One thread.
+class RecipeAnswer {
+  public:
+    // {"request": ..., "id"?, "created"?}
+    [[nodiscard]] static Result<RecipeAnswer> open(std::string_view input_json, Dialect dialect, const RecipeContext& context);
+    RecipeAnswer(RecipeAnswer&& other) noexcept;
+    RecipeAnswer& operator=(RecipeAnswer&& other) noexcept;
+    ~RecipeAnswer();
+
+    // What the model wrote next. Behind the end of the answer (a stop string, the last call) nothing comes of it.
+    [[nodiscard]] Result<StreamEvents> push(std::span<const int32_t> token_ids);
+    // The model wrote its last token, the end token or another: "stop", or "length" when it was cut.
+    [[nodiscard]] Result<StreamEvents> finish(std::string_view reason);
+    [[nodiscard]] bool is_over() const;
+    // The whole answer. Fails before its end.
+    [[nodiscard]] Result<std::string> body();
+
+  private:
+    explicit RecipeAnswer(std::unique_ptr<AnswerInSteps> steps);
+    std::unique_ptr<AnswerInSteps> steps_;
+};
 
 }  // namespace di

@@ -131,6 +131,56 @@ TEST_F(Recipe, AStreamIsTheTextOfItsEvents) {
     EXPECT_TRUE(messages->starts_with("event: message_start\ndata: {"));
 }
 
+TEST_F(Recipe, AnAnswerTokenByTokenIsTheWholeOne) {
+    const std::string head = fmt::format(R"({{"request": {}, "id": "x", "created": 3)", kAsk);
+    const std::string_view text = "I think.</think>Yes 😀.";
+    const std::string whole = json_text(decoded(head + R"(, "token_ids": )" + ids_text(text) + "}", Dialect::kChat));
+    for (const bool has_end : {false, true}) {
+        auto answer = RecipeAnswer::open(head + "}", Dialect::kChat, context());
+        ASSERT_TRUE(answer.has_value()) << answer.error().text;
+        std::vector<int32_t> ids = *mini_tokenizer().encode_special(text);
+        if (has_end) {
+            ids.push_back(*mini_tokenizer().find(kEndToken));
+        }
+        std::string streamed;
+        const auto add = [&](const Result<StreamEvents>& events) {
+            ASSERT_TRUE(events.has_value());
+            for (const StreamEvent& event : *events) {
+                const auto data = event.data == "[DONE]" ? Result<JsonValue>(JsonValue::object()) : parse_json(event.data);
+                const JsonValue* choices = data->find("choices");
+                const JsonValue* content = choices == nullptr ? nullptr : choices->as_array()[0].find("delta")->find("content");
+                streamed += content != nullptr && content->is_string() ? content->as_string() : "";
+            }
+        };
+        for (const int32_t id : ids) {
+            add(answer->push({&id, 1}));
+            EXPECT_FALSE(answer->is_over());
+        }
+        EXPECT_FALSE(answer->body().has_value());
+        add(answer->finish("stop"));
+        EXPECT_TRUE(answer->is_over());
+        EXPECT_EQ(streamed, "Yes 😀.");
+        EXPECT_EQ(json_text(*parse_json(*answer->body())), whole);
+        EXPECT_TRUE(answer->push(ids)->empty());
+    }
+}
+
+TEST_F(Recipe, AnAnswerEndsByItselfAndRefusesWhatIsNoToken) {
+    auto answer = RecipeAnswer::open(R"({"request": {"messages": [{"role": "user", "content": "q"}], "stop": "END",
+        "thinking": {"type": "disabled"}}})",
+                                     Dialect::kChat, context());
+    ASSERT_TRUE(answer.has_value()) << answer.error().text;
+    const std::vector<int32_t> wrong = {1, -1};
+    const auto refused = answer->push(wrong);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(parameter_of(refused.error()), "token_ids[1]");
+    EXPECT_EQ(parameter_of(answer->finish("content_filter").error()), "finish_reason");
+    EXPECT_TRUE(answer->push(*mini_tokenizer().encode_special("a END b")).has_value());
+    EXPECT_TRUE(answer->is_over());
+    EXPECT_EQ(message_of(*parse_json(*answer->body())).find("content")->as_string(), "a ");
+    EXPECT_FALSE(RecipeAnswer::open(R"({"request": {}})", Dialect::kChat, context()).has_value());
+}
+
 TEST_F(Recipe, TheEndOfTheOutputIsSaid) {
     const auto finish = [&](std::string_view name) {
         const std::string input = fmt::format(R"({{"request": {}, "text": "a", "finish_reason": "{}"}})", kAsk, name);
