@@ -1,0 +1,253 @@
+// What the service costs beside an engine: HTTP, event streams, detokeniser, parser, writers; the backend is one that emits
+// tokens on a clock (tests/paced_backend.h). Server and clients are two processes of this machine.
+//   service_bench [--model DIR] [--streams 2000] [--tokens 64] [--interval-ms 200]   CPU a token event, added delay
+//   service_bench --requests 100000 [--tokens 4]                                      memory over many requests
+// Limits: 30 us of CPU a token event (a bare send() on loopback takes 8 to 10), 1 ms of added delay at p99.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "server/service.h"
+#include "session/session.h"
+#include "tests/paced_backend.h"
+#include "tests/stream_crowd.h"
+
+namespace di {
+namespace {
+
+struct Asked {
+    std::string model = "models/v41-mini";
+    int64_t streams = 2000;
+    int64_t tokens = 0;
+    int64_t interval_ms = 200;
+    int64_t requests = 0;
+};
+
+// When each token left the backend, in ns of the steady clock; shared by both processes.
+class EmissionTimes {
+  public:
+    EmissionTimes(int64_t streams, int64_t tokens) : tokens_(tokens) {
+        const size_t bytes = static_cast<size_t>(streams * tokens) * sizeof(int64_t);
+        void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) {
+            std::perror("mmap");
+            std::exit(1);
+        }
+        times_ = static_cast<int64_t*>(memory);
+    }
+    [[nodiscard]] int64_t& at(uint64_t seed, int64_t index) { return times_[static_cast<int64_t>(seed) * tokens_ + index]; }
+
+  private:
+    int64_t* times_ = nullptr;
+    int64_t tokens_ = 0;
+};
+
+int64_t nanoseconds(SteadyTime when) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(when.time_since_epoch()).count();
+}
+
+std::unique_ptr<Session> open_model(const std::string& model) {
+    SessionOptions options;
+    options.engine.model_directory = model;
+    auto session = Session::open(options);
+    if (!session) {
+        fmt::print(stderr, "error: {}\n", session.error().text);
+        std::exit(1);
+    }
+    return std::move(*session);
+}
+
+// The server's process: tells its port, serves until `until_closed` ends.
+void serve(const Asked& asked, EmissionTimes* times, int tell_port, int until_closed) {
+    const std::unique_ptr<Session> session = open_model(asked.model);
+    const StreamWords words(session->tokenizer());
+    PacedBackend::Emitted emitted;
+    if (times != nullptr) {
+        emitted = [times](uint64_t seed, int64_t index, SteadyTime when) { times->at(seed, index) = nanoseconds(when); };
+    }
+    PacedBackend backend(words, std::chrono::milliseconds(asked.requests > 0 ? 0 : asked.interval_ms), emitted);
+    SystemClock clock;
+    SystemRandom random;
+    Settings engine;
+    engine.queue_max = asked.streams + 1000;
+    ServerOptions options = server_options(ServeSettings{}, engine).value();
+    options.http.port = 0;
+    const auto service = Service::start(options, {.preparer = &session->preparer(),
+                                                  .backend = &backend,
+                                                  .clock = &clock,
+                                                  .random = &random,
+                                                  .model_name = "v41-mini",
+                                                  .context_tokens = 1024,
+                                                  .fingerprint = "fp",
+                                                  .version = "0"});
+    if (!service) {
+        fmt::print(stderr, "error: {}\n", service.error().text);
+        std::_Exit(1);
+    }
+    const uint16_t port = (*service)->port();
+    (void)!::write(tell_port, &port, sizeof(port));
+    char byte = 0;
+    (void)!::read(until_closed, &byte, 1);
+}
+
+// Of all threads but the backend's.
+double cpu_seconds(pid_t process) {
+    long ticks = 0;
+    for (const auto& thread : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process))) {
+        std::ifstream file(thread.path() / "stat");
+        std::string text;
+        std::getline(file, text);
+        if (text.find(fmt::format("({})", PacedBackend::kThreadName)) != std::string::npos) {
+            continue;
+        }
+        std::istringstream fields(text.substr(text.rfind(')') + 1));
+        std::string word;
+        for (int i = 3; i <= 15 && fields >> word; ++i) {
+            ticks += i >= 14 ? std::stol(word) : 0;  // user, system
+        }
+    }
+    return static_cast<double>(ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+double resident_mib(pid_t process) {
+    std::ifstream file(fmt::format("/proc/{}/statm", process));
+    long pages = 0;
+    file >> pages >> pages;
+    return static_cast<double>(pages) * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
+int measure_streams(const Asked& asked, uint16_t port, pid_t server, EmissionTimes& times) {
+    const std::unique_ptr<Session> session = open_model(asked.model);
+    const StreamWords words(session->tokenizer());
+    struct Stream {
+        std::string text;
+        int64_t next = 0;  // token
+    };
+    std::vector<Stream> streams(static_cast<size_t>(asked.streams));
+    std::vector<int64_t> delays;
+    delays.reserve(static_cast<size_t>(asked.streams * asked.tokens));
+    bool is_wrong = false;
+    const auto on_text = [&](uint64_t seed, std::string_view text) {
+        const int64_t now = nanoseconds(std::chrono::steady_clock::now());
+        Stream& stream = streams[seed];
+        stream.text += text;
+        while (!stream.text.empty() && stream.next < asked.tokens && stream.text.starts_with(words.text(seed, stream.next))) {
+            delays.push_back(now - times.at(seed, stream.next));
+            stream.text.erase(0, words.text(seed, stream.next).size());
+            ++stream.next;
+        }
+        is_wrong = is_wrong || !stream.text.empty();
+    };
+    const double cpu_before = cpu_seconds(server);
+    StreamCrowd crowd(
+        {.port = port, .streams = asked.streams, .at_once = asked.streams, .tokens = asked.tokens, .timeout_s = 600}, on_text,
+        [](uint64_t) {});
+    const CrowdCounts counts = crowd.run();
+    const double cpu = cpu_seconds(server) - cpu_before;
+    if (!counts.error.empty() || is_wrong || std::ssize(delays) != asked.streams * asked.tokens) {
+        fmt::print(stderr, "error: {} (tokens that came as they should: {} of {})\n", counts.error, delays.size(),
+                   asked.streams * asked.tokens);
+        return 1;
+    }
+    std::sort(delays.begin(), delays.end());
+    const auto delay_ms = [&delays](double share) {
+        return static_cast<double>(delays[static_cast<size_t>(share * static_cast<double>(delays.size() - 1))]) / 1e6;
+    };
+    fmt::print(
+        "{} streams at once, {} tokens each, one every {} ms: {:.1f} us of CPU a token, its share of the request included; "
+        "delay p50 {:.3f} ms, p90 {:.3f}, p99 {:.3f}, most {:.3f}; {} events for {} tokens\n",
+        asked.streams, asked.tokens, asked.interval_ms, cpu * 1e6 / static_cast<double>(delays.size()), delay_ms(0.5),
+        delay_ms(0.9), delay_ms(0.99), delay_ms(1.0), counts.pieces, delays.size());
+    return 0;
+}
+
+int measure_memory(const Asked& asked, uint16_t port, pid_t server) {
+    constexpr int64_t kParts = 10;
+    for (int64_t part = 0; part < kParts; ++part) {
+        const auto began = std::chrono::steady_clock::now();
+        StreamCrowd crowd(
+            {.port = port,
+             .streams = asked.requests / kParts,
+             .at_once = 64,
+             .tokens = asked.tokens,
+             .streams_answers = part % 2 == 0,
+             .timeout_s = 600},
+            [](uint64_t, std::string_view) {}, [](uint64_t) {});
+        const CrowdCounts counts = crowd.run();
+        if (!counts.error.empty()) {
+            fmt::print(stderr, "error: {}\n", counts.error);
+            return 1;
+        }
+        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+        fmt::print("{:>8} requests: {:.1f} MiB resident, {:.0f} requests/s ({})\n", (part + 1) * (asked.requests / kParts),
+                   resident_mib(server), static_cast<double>(asked.requests / kParts) / seconds,
+                   part % 2 == 0 ? "streams" : "whole answers");
+        std::fflush(stdout);
+    }
+    return 0;
+}
+
+int run(const Asked& asked) {
+    int port_pipe[2];
+    int life_pipe[2];
+    if (::pipe(port_pipe) != 0 || ::pipe(life_pipe) != 0) {
+        std::perror("pipe");
+        return 1;
+    }
+    std::unique_ptr<EmissionTimes> times;
+    if (asked.requests == 0) {
+        times = std::make_unique<EmissionTimes>(asked.streams, asked.tokens);
+    }
+    const pid_t server = ::fork();
+    if (server == 0) {
+        ::close(life_pipe[1]);
+        serve(asked, times.get(), port_pipe[1], life_pipe[0]);
+        std::_Exit(0);
+    }
+    ::close(port_pipe[1]);
+    ::close(life_pipe[0]);
+    uint16_t port = 0;
+    int status = 1;
+    if (::read(port_pipe[0], &port, sizeof(port)) == sizeof(port)) {
+        status = asked.requests > 0 ? measure_memory(asked, port, server) : measure_streams(asked, port, server, *times);
+    }
+    ::close(life_pipe[1]);
+    (void)::waitpid(server, nullptr, 0);
+    return status;
+}
+
+}  // namespace
+}  // namespace di
+
+int main(int count, char** arguments) {
+    di::Asked asked;
+    CLI::App app("The service without a model.");
+    app.add_option("--model", asked.model);
+    app.add_option("--streams", asked.streams)->check(CLI::Range(1, 8000));
+    app.add_option("--tokens", asked.tokens)->check(CLI::Range(1, 900));
+    app.add_option("--interval-ms", asked.interval_ms)->check(CLI::Range(0, 10000));
+    app.add_option("--requests", asked.requests)->check(CLI::Range(10, 10'000'000));
+    CLI11_PARSE(app, count, arguments);
+    if (asked.tokens == 0) {
+        asked.tokens = asked.requests > 0 ? 4 : 64;
+    }
+    return di::run(asked);
+}
