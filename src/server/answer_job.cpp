@@ -13,7 +13,7 @@
 #include "api/responses_request.h"
 #include "base/log.h"
 #include "server/service.h"
-#include "session/image_source.h"
+#include "text/data_url.h"
 #include "text/image.h"
 
 namespace di {
