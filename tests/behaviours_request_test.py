@@ -182,6 +182,17 @@ def test_b23_what_explodes_is_refused_at_once(server, name):
         assert neighbour.result(timeout=30)[0] == 200
 
 
+def test_b32_tools_that_are_not_run_are_one_line_of_the_log():
+    """No log storm, whatever a request declares."""
+    with Server() as logging:
+        tools = [{"type": f"kind{i % 20}"} for i in range(1024)]
+        assert post(logging, "/v1/responses", {"input": "x", "tools": tools, "max_output_tokens": 1})[0] == 200
+        assert logging.terminate() == 0
+        logging.reader.join(timeout=60)
+        lines = [line for line in logging.log.decode().splitlines() if "not run here" in line]
+    assert len(lines) == 1 and "1024 tools" in lines[0] and len(lines[0]) < 400
+
+
 # --- batches ---
 
 

@@ -7,6 +7,7 @@ import re
 import select
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -28,6 +29,9 @@ class Server:
         )
         self.log = b""
         self.port = self._wait_for_port()
+        # A pipe that nobody reads is full some day, and the server waits then.
+        self.reader = threading.Thread(target=self._read_log, daemon=True)
+        self.reader.start()
         self.url = f"http://127.0.0.1:{self.port}"
 
     def _wait_for_port(self) -> int:
@@ -45,6 +49,11 @@ class Server:
         self.process.kill()
         raise AssertionError(f"the server did not start: {self.log.decode(errors='replace')}")
 
+    def _read_log(self) -> None:
+        descriptor = self.process.stderr.fileno()
+        while piece := os.read(descriptor, 65536):
+            self.log += piece
+
     def terminate(self) -> int:
         """SIGTERM; the exit code."""
         self.process.send_signal(signal.SIGTERM)
@@ -57,6 +66,7 @@ class Server:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        self.reader.join(timeout=60)
         self.process.stderr.close()
 
 
