@@ -1,5 +1,5 @@
-"""Behaviours that must hold of what a request may ask for (sampling, constraints, batches), each through HTTP. A test is named by
-its row of the list."""
+"""Behaviours that must hold of what a request may ask for (sampling, constraints, batches), each through HTTP. A test is
+named by its row of the list."""
 
 import concurrent.futures
 import json
@@ -65,7 +65,14 @@ def test_b14_tokens_that_do_not_exist_are_refused(server):
 
 def test_b16_temperature_zero_is_the_largest_logit(server):
     plain = said(chat(server)[1])
-    for filters in ({"top_p": 0.1}, {"top_k": 50}, {"top_p": 0.1, "top_k": 50, "seed": 3}, {"min_p": 0.9}, {"top_k": 0}, {"top_k": -1}):
+    for filters in (
+        {"top_p": 0.1},
+        {"top_k": 50},
+        {"top_p": 0.1, "top_k": 50, "seed": 3},
+        {"min_p": 0.9},
+        {"top_k": 0},
+        {"top_k": -1},
+    ):
         assert said(chat(server, **filters)[1]) == plain, filters
     for tiny in (1e-7, 1e-300):
         status, answer = chat(server, temperature=tiny, logprobs=True, top_logprobs=5, seed=1)
@@ -83,7 +90,11 @@ def test_b17_logprobs_under_a_grammar_are_numbers():
             body["response_format"] = {"type": "regex", "regex": "onlyone"}
             status, _, answer = request(processed, "POST", "/v1/chat/completions", body)
             assert status == 200
-            lines = [line[6:] for line in answer.decode().split("\n\n") if line.startswith("data: {")] if is_stream else [answer.decode()]
+            lines = (
+                [line[6:] for line in answer.decode().split("\n\n") if line.startswith("data: {")]
+                if is_stream
+                else [answer.decode()]
+            )
             choices = [choice for line in lines for choice in json.loads(line, parse_constant=strict)["choices"]]
             entries = [entry for choice in choices for entry in (choice["logprobs"] or {"content": []})["content"]]
             assert "".join(entry["token"] for entry in entries) == "onlyone"
@@ -104,7 +115,15 @@ def test_b20_references_are_followed_or_refused(server):
     number = {"type": "integer", "minimum": 10, "maximum": 12}
     status, answer = schema_request(server, {"$defs": {"Name": number}, "$ref": "#/$defs/Name"})
     assert status == 200 and int(said(answer)) in (10, 11, 12)
-    for reference in ("#/$defs/Missing", "other.json#/x", "https://example.org/schema.json", "#anchor", "/$defs/Name", "#/$defs/Name/x", ""):
+    for reference in (
+        "#/$defs/Missing",
+        "other.json#/x",
+        "https://example.org/schema.json",
+        "#anchor",
+        "/$defs/Name",
+        "#/$defs/Name/x",
+        "",
+    ):
         schema = {"type": "object", "properties": {"a": {"$ref": reference}}, "required": ["a"], "$defs": {"Name": number}}
         status, answer = schema_request(server, schema)
         assert status == 400, reference
@@ -117,8 +136,14 @@ def test_b20_references_are_followed_or_refused(server):
 @pytest.mark.parametrize(
     "schema,holds",
     [
-        ({"type": "object", "patternProperties": {"^a": {"type": "integer"}}, "additionalProperties": False}, lambda v: all(k[0] == "a" for k in v)),
-        ({"type": "object", "propertyNames": {"pattern": "^[ab]{2}$"}, "minProperties": 1}, lambda v: all(set(k) <= set("ab") for k in v)),
+        (
+            {"type": "object", "patternProperties": {"^a": {"type": "integer"}}, "additionalProperties": False},
+            lambda v: all(k[0] == "a" for k in v),
+        ),
+        (
+            {"type": "object", "propertyNames": {"pattern": "^[ab]{2}$"}, "minProperties": 1},
+            lambda v: all(set(k) <= set("ab") for k in v),
+        ),
         ({"if": {"type": "integer"}, "then": {"minimum": 5}, "else": {"type": "null"}}, lambda v: v is None or v >= 5),
         ({"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": True, "minItems": 2}, lambda v: sorted(v) == [1, 2]),
         ({"type": "string", "format": "date"}, lambda v: time.strptime(v, "%Y-%m-%d")),
@@ -138,7 +163,17 @@ def test_b22_a_keyword_is_kept_or_refused(server, schema, holds):
         assert holds(json.loads(said(answer))), said(answer)
         return
     assert status == 400
-    known = {"type", "required", "minimum", "maximum", "minItems", "items", "additionalProperties", "minProperties", "prefixItems"}
+    known = {
+        "type",
+        "required",
+        "minimum",
+        "maximum",
+        "minItems",
+        "items",
+        "additionalProperties",
+        "minProperties",
+        "prefixItems",
+    }
     assert any(keyword in answer["error"]["message"] for keyword in set(schema) - known)
 
 
@@ -147,10 +182,8 @@ def nested(depth):
 
 
 def schema_body(schema):
-    return (
-        b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "response_format": {"type": "json_schema", "json_schema": '
-        b'{"name": "s", "schema": ' + schema + b"}}}"
-    )
+    head = b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "response_format": '
+    return head + b'{"type": "json_schema", "json_schema": {"name": "s", "schema": ' + schema + b"}}}"
 
 
 def pattern_body(pattern):
@@ -200,7 +233,9 @@ def test_b35_an_answer_does_not_depend_on_its_neighbours(server):
     """The whole product of ways is tests/determinism_test.cpp; here the service's own path, with logprobs."""
 
     def ask(prompt, **more):
-        status, answer = post(server, "/v1/completions", {"prompt": prompt, "max_tokens": 24, "temperature": 0, "logprobs": 3, **more})
+        status, answer = post(
+            server, "/v1/completions", {"prompt": prompt, "max_tokens": 24, "temperature": 0, "logprobs": 3, **more}
+        )
         assert status == 200
         return answer["choices"][0]["text"], answer["choices"][0]["logprobs"]
 

@@ -1,5 +1,5 @@
-"""Behaviours that must hold (streams, calls, caches, images), each through HTTP. A test is named by its row of the list; outputs
-are forced token by token, so that they are what the row speaks of."""
+"""Behaviours that must hold (streams, calls, caches, images), each through HTTP. A test is named by its row of the
+list; outputs are forced token by token, so that they are what the row speaks of."""
 
 import base64
 import json
@@ -60,7 +60,13 @@ def token_of(server, text):
 
 # How each dialect asks for an answer of forced tokens, and where its text stands.
 def chat_body(ids, **more):
-    return "/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 2000, "golden_token_ids": ids, **OFF, **more}
+    return "/v1/chat/completions", {
+        "messages": [{"role": "user", "content": "x"}],
+        "max_tokens": 2000,
+        "golden_token_ids": ids,
+        **OFF,
+        **more,
+    }
 
 
 def body_of(dialect, ids, **more):
@@ -70,8 +76,20 @@ def body_of(dialect, ids, **more):
         return "/v1/completions", {"prompt": "x", "max_tokens": 2000, "golden_token_ids": ids, **more}
     if dialect == "responses":
         tokens = more.pop("max_tokens", 2000)
-        return "/v1/responses", {"input": "x", "max_output_tokens": tokens, "reasoning": {"effort": "none"}, "golden_token_ids": ids, **more}
-    return "/v1/messages", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 2000, "golden_token_ids": ids, **OFF, **more}
+        return "/v1/responses", {
+            "input": "x",
+            "max_output_tokens": tokens,
+            "reasoning": {"effort": "none"},
+            "golden_token_ids": ids,
+            **more,
+        }
+    return "/v1/messages", {
+        "messages": [{"role": "user", "content": "x"}],
+        "max_tokens": 2000,
+        "golden_token_ids": ids,
+        **OFF,
+        **more,
+    }
 
 
 def text_of(dialect, body):
@@ -226,7 +244,10 @@ def with_tools(dialect, tools):
 
 def call_ids(server, name, parameters):
     """A call of one byte a token; only the real markers are tokens of their own. `parameters`: (key, is a string, value)."""
-    lines = "".join(f'<\0 parameter name="{k}" string="{"true" if is_text else "false"}">{v}</\0 parameter>\n' for k, is_text, v in parameters)
+    lines = "".join(
+        f'<\0 parameter name="{k}" string="{"true" if is_text else "false"}">{v}</\0 parameter>\n'
+        for k, is_text, v in parameters
+    )
     text = f'Let me see.\n\n<\0 calls>\n<\0 invoke name="{name}">\n{lines}</\0 invoke>\n</\0 calls>'
     marker = token_of(server, MARKER)
     ids = []
@@ -259,7 +280,9 @@ CALLING = ["chat", "responses", "messages"]
 
 
 @pytest.mark.parametrize("dialect", CALLING)
-@pytest.mark.parametrize("value", ["ls 2>&1", "a </ b", "<｜DS", "</｜DSM", '{"say": "\\"hi\\""}', f"<{MARKER} invoke name=", "x</think>y"])
+@pytest.mark.parametrize(
+    "value", ["ls 2>&1", "a </ b", "<｜DS", "</｜DSM", '{"say": "\\"hi\\""}', f"<{MARKER} invoke name=", "x</think>y"]
+)
 def test_b25_values_that_look_like_markup_arrive_whole(server, dialect, value):
     ids = call_ids(server, "run", [("command", True, value)])
     path, body = body_of(dialect, ids, **with_tools(dialect, [tool("run", {"command": {"type": "string"}})]))
@@ -294,7 +317,9 @@ def test_b26_arguments_are_typed_and_a_wrapper_goes(server, dialect, parameters,
 @pytest.mark.parametrize("name", ["arguments", "input"])
 def test_b26_a_field_of_the_wrappers_name_stays(server, dialect, name):
     ids = call_ids(server, "wrap", [(name, False, '{"city": "Paris"}')])
-    path, body = body_of(dialect, ids, **with_tools(dialect, [tool("wrap", {name: {"type": "object"}, "city": {"type": "string"}})]))
+    path, body = body_of(
+        dialect, ids, **with_tools(dialect, [tool("wrap", {name: {"type": "object"}, "city": {"type": "string"}})])
+    )
     assert json.loads(arguments_of(dialect, post(server, path, body)[1])) == {name: {"city": "Paris"}}
 
 
@@ -322,7 +347,15 @@ def data_url(image):
 
 def ask_about(server, url, text="word " * 40, **more):
     parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": text}]
-    body = {"messages": [{"role": "user", "content": parts}], "max_tokens": 4, "temperature": 0, "logprobs": True, "top_logprobs": 3, **OFF, **more}
+    body = {
+        "messages": [{"role": "user", "content": parts}],
+        "max_tokens": 4,
+        "temperature": 0,
+        "logprobs": True,
+        "top_logprobs": 3,
+        **OFF,
+        **more,
+    }
     return post(server, "/v1/chat/completions", body)
 
 
@@ -370,7 +403,10 @@ def test_b44_large_images_and_addresses_are_refused_at_once(seeing):
     listener.settimeout(0.2)
     port = listener.getsockname()[1]
     addresses = ["http://169.254.169.254/latest/meta-data", "file:///etc/passwd", "ftp://127.0.0.1/a.png"]
-    addresses += [f"http://{host}:{port}/a.png" for host in ("127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "2130706433")]
+    addresses += [
+        f"http://{host}:{port}/a.png"
+        for host in ("127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "2130706433")
+    ]
     for url in [data_url(png(40_000, 40_000)), data_url(png(65_535, 65_535)), *addresses]:
         began = time.monotonic()
         status, answer = ask_about(seeing, url, text="what?")

@@ -1,5 +1,5 @@
-"""The document at /openapi.json, and requests made from it, valid and not: no answer is a fault of the server, and every status,
-type and body is one that the document names. The requests are the same each time (fixed seed)."""
+"""The document at /openapi.json, and requests made from it, valid and not: no answer is a fault of the server, and every
+status, type and body is one that the document names. The requests are the same each time (fixed seed)."""
 
 import json
 import subprocess
@@ -11,7 +11,13 @@ from server_process import Server, request
 
 # Other names of a route that is asked already.
 ALIASES = ["/v1/tokenize", "/v1/detokenize", "/ping", "/ready", "/readyz", "/get_model_info", "/v1/loads", "/flush_cache"]
-CHECKS = ["not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance", "allow_header_conformance"]
+CHECKS = [
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+    "allow_header_conformance",
+]
 
 
 @pytest.fixture(scope="module")
