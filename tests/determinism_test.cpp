@@ -1,5 +1,5 @@
 // One request, one answer: tokens and log-probabilities of a request with a seed, bit for bit, whatever else runs, however it is
-// computed. DEEPINFER_DETERMINISM=all runs the whole product of ways, =N a seeded sample of N of them for each model.
+// computed (behaviours B34, B35). DEEPINFER_DETERMINISM=all runs the whole product of ways, =N a seeded sample of N of them for each model.
 #include <cstdlib>
 #include <map>
 #include <memory>

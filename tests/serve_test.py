@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import http.client
 import json
 import re
 import socket
@@ -12,7 +11,7 @@ import anthropic
 import openai
 import pytest
 
-from server_process import ROOT, Server
+from server_process import ROOT, Server, request
 
 TOOL = {
     "type": "function",
@@ -39,17 +38,6 @@ def client(server):
 @pytest.fixture(scope="module")
 def claude(server):
     return anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0)
-
-
-def request(server, method, path, body=None, headers=None):
-    """Status, headers and body of one plain request."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-    data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
-    connection.request(method, path, body=data, headers={"Content-Type": "application/json", **(headers or {})})
-    answer = connection.getresponse()
-    result = answer.status, dict(answer.getheaders()), answer.read()
-    connection.close()
-    return result
 
 
 def off(**more):

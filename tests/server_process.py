@@ -1,5 +1,7 @@
 """Starts the program's `serve` for tests, on a port of the kernel's choice, and ends it by its process id."""
 
+import http.client
+import json
 import os
 import re
 import select
@@ -64,5 +66,16 @@ class Server:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        self.reader.join()
+        self.reader.join(timeout=60)
         self.process.stderr.close()
+
+
+def request(server, method, path, body=None, headers=None):
+    """Status, headers and body of one plain request."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+    connection.request(method, path, body=data, headers={"Content-Type": "application/json", **(headers or {})})
+    answer = connection.getresponse()
+    result = answer.status, dict(answer.getheaders()), answer.read()
+    connection.close()
+    return result

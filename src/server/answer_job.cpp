@@ -12,8 +12,9 @@
 #include "api/messages_request.h"
 #include "api/responses_request.h"
 #include "base/log.h"
+#include "server/limits.h"
 #include "server/service.h"
-#include "session/image_source.h"
+#include "text/data_url.h"
 #include "text/image.h"
 
 namespace di {
@@ -117,6 +118,20 @@ ApiStatus put_chain_in_front(Service& service, AnswerJob& job) {
         (!messages.empty() && messages.front().role == MessageRole::kSystem && messages.front().path == "instructions" ? 1 : 0);
     messages.insert(place, std::make_move_iterator(earlier->begin()), std::make_move_iterator(earlier->end()));
     return api_status(check_request(request));
+}
+
+// One line a request, however many tools it declares.
+void warn_of_ignored_tools(const AnswerJob& job) {
+    std::vector<std::string> types = job.request.ignored_tools;
+    if (types.empty()) {
+        return;
+    }
+    std::sort(types.begin(), types.end());
+    types.erase(std::unique(types.begin(), types.end()), types.end());
+    const bool has_more = types.size() > kLoggedToolTypesMax;
+    types.resize(std::min(types.size(), kLoggedToolTypesMax));
+    log_warning("request {}: {} tools are not run here and are left out of the prompt, of type {}{}", job.exchange->request_id,
+                job.request.ignored_tools.size(), fmt::join(types, ", "), has_more ? ", ..." : "");
 }
 
 // Data URLs are decoded, addresses noted for the fetcher.
@@ -304,10 +319,7 @@ tl::expected<void, ApiError> read_job(Service& service, AnswerJob& job) {
             return status;
         }
     }
-    for (const std::string& type : job.request.ignored_tools) {
-        log_warning("request {}: a tool of type {} is not run here and is left out of the prompt", job.exchange->request_id,
-                    type);
-    }
+    warn_of_ignored_tools(job);
     return collect_images(service, job);
 }
 

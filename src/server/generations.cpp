@@ -170,11 +170,16 @@ void Generations::keep_alive(int64_t keepalive_us) {
         if (!waits || now_us - generation.written_us < keepalive_us) {
             continue;
         }
+        StreamEvents events;
         if (!generation.stream->has_begun()) {
-            StreamEvents events;
             generation.stream->begin(events);
-            deliver(generation, events);
-        } else if (generation.exchange->is_answered && !generation.exchange->reply->is_gone()) {
+        }
+        deliver(generation, events);
+        // Not every dialect begins with an event.
+        if (events.empty() && !generation.exchange->reply->is_gone()) {
+            if (!generation.exchange->is_answered) {
+                begin_event_stream(*generation.exchange);
+            }
             generation.exchange->reply->write(generation.stream->keep_alive());
             generation.written_us = now_us;
         }

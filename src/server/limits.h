@@ -48,6 +48,8 @@ inline constexpr int64_t kStepStuckUs = 120'000'000;
 // When to try again: another server has taken over; the model has been loaded.
 inline constexpr int kRetryAfterDrainS = 5;
 inline constexpr int kRetryAfterUnreadyS = 5;
+// Of the tools that a request declares and nobody runs: a line that a person reads.
+inline constexpr size_t kLoggedToolTypesMax = 8;
 // Some hundred tokens.
 inline constexpr int64_t kSelftestFileBytesMax = int64_t{1} << 20;
 
