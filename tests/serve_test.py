@@ -323,16 +323,18 @@ def state(server):
     return json.loads(request(server, "GET", "/debug/state")[2])
 
 
-def test_clients_that_leave_free_what_they_had(server):
+def test_b32_clients_that_leave_free_what_they_had(server):
+    """Streams and whole answers, left at once or behind the first bytes."""
     deadline = time.monotonic() + 60
     while state(server)["engine"]["running"] and time.monotonic() < deadline:
         time.sleep(0.05)
     before = state(server)["engine"]
-    body = json.dumps({"messages": QUESTION, "max_tokens": 1000, "stream": True, "ignore_eos": True}).encode()
-    for i in range(40):
+    for i in range(200):
+        is_stream = i % 4 != 3
+        body = json.dumps({"messages": QUESTION, "max_tokens": 1000, "stream": is_stream, "ignore_eos": True}).encode()
         raw = socket.create_connection(("127.0.0.1", server.port))
         raw.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-        if i % 2:
+        if i % 4 == 1:
             raw.recv(64)
         raw.close()
     while time.monotonic() < deadline:
