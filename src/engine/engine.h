@@ -134,7 +134,7 @@ struct StepOutput {
 };
 
 struct EngineLimits {
-    int32_t max_model_len = 0;           // prompt + output tokens
+    int32_t max_model_len = 0;           // prompt + output tokens; a prompt that fills it gets one token
     int32_t max_num_seqs = 0;            // sequences in a step
     int32_t max_num_batched_tokens = 0;  // rows in a step, >= 1
     int64_t kv_memory_bytes = 0;         // for blocks; 0: what max_num_seqs sequences of max_model_len need, capped by the plan

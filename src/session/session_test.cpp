@@ -211,6 +211,24 @@ TEST(Session, AStopStringEndsASubmittedPromptOnce) {
     EXPECT_EQ(end_count(outputs.at(submitted.id)), 1);
 }
 
+TEST(Session, APromptThatFillsTheContextGetsOneTokenAndALongerOneAnErrorWithBothNumbers) {
+    const auto answer_to = [](size_t prompt_tokens) {
+        PromptRequest request = greedy("", 50);
+        request.prompt = std::vector<int32_t>(prompt_tokens, 300);
+        request.sampling.ignore_eos = true;
+        return run({request})[0];
+    };
+    for (const size_t prompt_tokens : {255U, 256U}) {
+        const PromptResult result = answer_to(prompt_tokens);
+        EXPECT_EQ(result.token_ids.size(), 1U) << prompt_tokens;
+        EXPECT_EQ(result.finish, FinishReason::kLength);
+    }
+    const PromptResult refused = answer_to(257);
+    EXPECT_EQ(refused.finish, FinishReason::kError);
+    EXPECT_TRUE(refused.token_ids.empty());
+    EXPECT_NE(refused.error->text.find("the prompt has 257 tokens, expected at most 256"), std::string::npos);
+}
+
 TEST(Session, AbortReachesPromptsInsideGenerateInEveryState) {
     std::vector<PromptRequest> requests;
     for (int i = 0; i < 30; ++i) {  // more than are prepared at a time
