@@ -211,6 +211,26 @@ TEST(Session, AStopStringEndsASubmittedPromptOnce) {
     EXPECT_EQ(end_count(outputs.at(submitted.id)), 1);
 }
 
+TEST(Session, NothingIsDrawnForASampleBehindItsStopStringWhileOthersRunOn) {
+    PromptRequest request = greedy("Once upon a time", 60);
+    request.sampling.temperature = 1.0;
+    request.sampling.seed = 7;
+    request.sampling.ignore_eos = true;
+    request.sampling.n = 2;
+    const PromptResult whole = run({request})[0];
+    ASSERT_EQ(whole.token_ids.size(), 60U);
+    const std::string stop = whole.text.substr(8, 6);
+    ASSERT_EQ(whole.other_samples[0].text.find(stop), std::string::npos);
+    request.stop = {stop};
+    const int64_t drawn_before = mini().stats().output_tokens;
+    const PromptResult stopped = run({request})[0];
+    EXPECT_EQ(stopped.finish, FinishReason::kStop);
+    EXPECT_LT(stopped.token_ids.size(), 30U);
+    EXPECT_EQ(stopped.other_samples[0].token_ids, whole.other_samples[0].token_ids);
+    // The sample that stopped may have had a round of drafts under way.
+    EXPECT_LE(mini().stats().output_tokens - drawn_before, 60 + static_cast<int64_t>(stopped.token_ids.size()) + 12);
+}
+
 TEST(Session, APromptThatFillsTheContextGetsOneTokenAndALongerOneAnErrorWithBothNumbers) {
     const auto answer_to = [](size_t prompt_tokens) {
         PromptRequest request = greedy("", 50);
