@@ -282,12 +282,19 @@ tl::expected<std::shared_ptr<void>, ApiError> Service::admit(const Exchange& exc
     });
 }
 
+void Service::refuse(Exchange& exchange, const ApiError& error) {
+    if (!exchange.reply->is_gone()) {
+        send_error(exchange, error);
+    }
+    metrics_->count_error(exchange, error.kind);
+    log_->refused(exchange, error);
+}
+
 void Service::run_on_pool(const ExchangePtr& exchange, std::function<void()> work) {
     if (!pool_->submit(std::move(work))) {
-        send_error(*exchange, {.kind = ApiErrorKind::kOverloaded,
-                               .message = "too many requests are being read, try again later",
-                               .retry_after_s = 1});
-        metrics_->count_error(*exchange, ApiErrorKind::kOverloaded);
+        refuse(*exchange, {.kind = ApiErrorKind::kOverloaded,
+                           .message = "too many requests are being read, try again later",
+                           .retry_after_s = 1});
     }
 }
 
