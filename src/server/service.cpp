@@ -54,6 +54,7 @@ Service::Service(const ServerOptions& options, const ServiceParts& parts)
     answer_context_.tokenizer = &parts.preparer->tokenizer();
     answer_context_.end_token_ids = parts.preparer->end_token_ids();
     answer_context_.writer.copies_reasoning_field = options.copies_reasoning_field;
+    answer_context_.writer.has_events = false;
     answer_context_.unix_s = [this] { return unix_s(); };
     answer_context_.make_call_id = [this](int32_t index) { return new_call_id(index, *parts_.random); };
 }

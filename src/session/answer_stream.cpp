@@ -234,7 +234,9 @@ AnswerWriter& AnswerStream::writer() {
         if (!request_.returns_token_ids) {
             head.prompt_token_ids.clear();
         }
-        writer_ = make_answer_writer(request_, std::move(head), context_->writer);
+        AnswerWriterOptions options = context_->writer;
+        options.has_events = options.has_events || request_.stream.is_streaming || request_.is_background;
+        writer_ = make_answer_writer(request_, std::move(head), options);
     }
     return *writer_;
 }

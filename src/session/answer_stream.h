@@ -19,7 +19,7 @@ namespace di {
 struct AnswerContext {
     const Tokenizer* tokenizer = nullptr;
     std::vector<int32_t> end_token_ids{};
-    AnswerWriterOptions writer{};
+    AnswerWriterOptions writer{};  // without has_events, a request that is streamed or in the background still has them
     std::function<std::string(int32_t call_index)> make_call_id{};
     std::function<int64_t()> unix_s{};  // now
 };
