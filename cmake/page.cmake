@@ -7,9 +7,6 @@ set(DI_PAGE_FILES
     "style.css:text/css")
 
 function(di_embed_page target)
-  if(NOT TARGET ${target})
-    return()
-  endif()
   set(arrays "")
   set(table "")
   set(index 0)

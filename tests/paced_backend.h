@@ -85,6 +85,7 @@ class PacedBackend : public TokenBackend {
             wake_.notify_one();
         }
     }
+    void cancel_sample(uint64_t id, int32_t /*sample_index*/) override { cancel(id); }  // there is one
     void reset_prefix_cache() override {}
     [[nodiscard]] BackendHealth health() const override { return {.is_ready = true}; }
     [[nodiscard]] EngineStats stats() const override {

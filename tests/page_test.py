@@ -65,7 +65,7 @@ def server(tmp_path_factory):
 @pytest.fixture
 def tab(browser, server):
     opened = browser.open(server.address + "/")
-    opened.wait("document.getElementById('model').textContent.includes('context')", "the model's name")
+    opened.wait("document.getElementById('context').textContent.startsWith('context ')", "the model's context")
     yield opened
     opened.close()
 
@@ -178,6 +178,33 @@ def test_an_image_that_the_model_cannot_see_is_refused_in_plain_words(tab, tmp_p
     assert tab.count("#images li") == 1  # given back
 
 
+def test_stop_ends_the_answer_and_the_request_at_the_server(tab):
+    # Long enough not to end by itself; stopped by the page itself as soon as text stands there.
+    tab.value("""(() => {
+        const real = window.fetch;
+        window.fetch = (address, options) => {
+            if (!String(address).endsWith("/v1/chat/completions")) return real(address, options);
+            return real(address, {...options, body: JSON.stringify({...JSON.parse(options.body), ignore_eos: true})});
+        };
+        new MutationObserver((changes, observer) => {
+            if (!document.querySelector(".answer")?.textContent) return;
+            observer.disconnect();
+            document.getElementById("stop").click();
+        }).observe(document.getElementById("messages"), {childList: true, subtree: true});
+    })()""")
+    tab.fill("#thinking", "disabled")
+    tab.fill("#max-tokens", "1900")
+    tab.fill("#temperature", "0")
+    send(tab, "Tell me a story")
+    tab.wait("document.querySelector('.usage')?.textContent.startsWith('stopped')", "the end of the answer")
+    assert len(tab.text(".answer")) > 0 and tab.text("#status") == ""
+    tab.wait("fetch('/debug/state').then((answer) => answer.json()).then((state) => state.requests.length === 0)", "an idle server")
+    tab.fill("#max-tokens", "4")
+    send(tab, "Another one")
+    tab.wait("document.querySelectorAll('.usage').length === 2", "the next answer")
+    assert "ended:" in tab.value("[...document.querySelectorAll('.usage')].at(-1).textContent")
+
+
 def test_without_a_key_chat_and_live_view_say_so_and_with_one_they_work(browser, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text('{"name": "user", "key": "user-key"}\n{"name": "admin", "key": "admin-key", "admin": true}\n')
@@ -187,7 +214,7 @@ def test_without_a_key_chat_and_live_view_say_so_and_with_one_they_work(browser,
         tab.wait("document.getElementById('live-note').textContent.includes('401')", "the live view's note")
         tab.wait("document.getElementById('status').textContent.includes('401')", "the chat's note")
         tab.fill("#api-key", "user-key")
-        tab.wait("document.getElementById('model').textContent.includes('context')", "the model's name")
+        tab.wait("document.getElementById('context').textContent.startsWith('context ')", "the model's context")
         tab.wait("document.getElementById('live-note').textContent.includes('403')", "the live view's note")
         tab.fill("#api-key", "admin-key")
         tab.wait("document.getElementById('live-numbers').textContent.includes('running')", "numbers")
@@ -278,6 +305,53 @@ def test_a_stream_that_fails_is_never_shown_as_complete(tab, end_of_stream, mess
     assert tab.text(".answer") == "Once"
     assert tab.text("#status") == message and tab.text(".error#status, .message .error") == message
     assert tab.count(".usage") == 0
+
+
+def test_the_live_view_shows_rates_acceptance_and_requests_as_the_server_counts_them(tab):
+    # Each state has ten tokens more than the one before; the numbers are easy to divide.
+    tab.value("""(() => {
+        const real = window.fetch;
+        let tokens = 1e9;
+        window.fetch = (address, options) => {
+            if (address !== "/debug/state") return real(address, options);
+            tokens += 10;
+            return Promise.resolve(Response.json({
+                engine: {steps: 1, running: 2, waiting: 3, prompt_tokens: 30, cached_tokens: 90, output_tokens: tokens,
+                         drafted_tokens: 8, accepted_tokens: 6, verified_by_position: [4, 4, 0], accepted_by_position: [4, 2, 0],
+                         preemptions: 5, blocks_used: 16, blocks_cached: 7, blocks_total: 64, model_ms_total: 1.5},
+                connections: 9, uptime_s: 7300,
+                requests: [{id: "chatcmpl-1", request_id: "r", key: %s, phase: "waiting", age_ms: 4000, prompt_tokens: 11,
+                            cached_tokens: 6, choices: 1, streaming: true}],
+            }));
+        };
+    })()""" % json.dumps(MARKUP))
+    tab.wait("/^[1-9].*[0-9]$/.test(document.querySelectorAll('#live-numbers dd')[2]?.textContent)"
+             " && document.querySelector('#live-numbers dd').textContent === '2'", "a rate of these states")
+    tab.wait("parseFloat(document.querySelectorAll('#live-numbers dd')[2].textContent) <= 10", "the rate of two of these states")
+    numbers = tab.value("Object.fromEntries([...document.querySelectorAll('#live-numbers dt')]"
+                        ".map((name) => [name.textContent, name.nextElementSibling.textContent]))")
+    rate = float(numbers.pop("output tokens/s"))
+    assert 0 < rate <= 10.1  # ten tokens in a second, or in more on a busy machine
+    assert numbers == {
+        "running": "2", "waiting": "3", "prompt tokens/s": "0.0", "steps/s": "0.0", "cache blocks in use": "16 of 64 (25.0 %)",
+        "kept for prefixes": "7", "prefix hit rate": "75.0 %", "drafts accepted": "75.0 %", "preemptions": "5",
+        "connections": "9", "up": "2.0 h",
+    }
+    assert tab.value("[...document.querySelectorAll('#live-positions li')].map((row) => row.textContent)") == ["100.0 %", "50.0 %", "-"]
+    assert tab.value("[...document.querySelectorAll('#live-positions meter')].map((bar) => bar.value)") == [1, 0.5, 0]
+    assert tab.value("[...document.querySelectorAll('#live-requests td')].map((cell) => cell.textContent)") == [
+        "chatcmpl-1", "waiting", "4 s", "11", "6", "1", MARKUP]
+    assert tab.count("#live img") == 0 and tab.value("window.wasRun === undefined")
+
+
+def test_what_is_no_number_is_refused_instead_of_ignored(tab):
+    answer_with(tab, delta(content="a") + delta("stop", content="") + "data: [DONE]\n\n")
+    tab.value("document.getElementById('max-tokens').focus()")
+    tab.call("Input.insertText", text="1e")
+    send(tab, "hi")
+    tab.wait("document.getElementById('status').classList.contains('error')", "the error")
+    assert tab.text("#status") == "Max tokens is no number"
+    assert tab.value("asked") == [] and tab.value("document.getElementById('input').value") == "hi"
 
 
 def test_settings_are_sent_as_they_stand(tab):

@@ -260,6 +260,36 @@ def test_a_prompt_that_does_not_fit_says_so(server):
     assert json.loads(answer)["error"]["code"] == "context_length_exceeded"
 
 
+def test_a_prompt_that_fills_the_context_gets_one_token_and_a_longer_one_an_error_with_both_numbers():
+    with Server("--max-model-len", "64") as small:
+        for length, limit in ((63, {}), (64, {}), (64, {"max_tokens": 1})):
+            body = {"prompt": [300] * length, "ignore_eos": True, **limit}
+            status, _, answer = request(small, "POST", "/v1/completions", body)
+            answer = json.loads(answer)
+            assert status == 200, answer
+            assert (answer["usage"]["completion_tokens"], answer["choices"][0]["finish_reason"]) == (1, "length")
+        for length, limit in ((65, {}), (64, {"max_tokens": 2})):
+            status, _, answer = request(small, "POST", "/v1/completions", {"prompt": [300] * length, **limit})
+            error = json.loads(answer)["error"]
+            assert (status, error["code"]) == (400, "context_length_exceeded")
+            assert f"holds 64 tokens, but the prompt has {length}" in error["message"]
+
+
+def test_nothing_is_drawn_for_a_choice_behind_its_stop_string_while_others_run_on(server):
+    def drawn():
+        return json.loads(request(server, "GET", "/debug/state")[2])["engine"]["output_tokens"]
+
+    body = {"prompt": "Once", "n": 2, "seed": 3, "temperature": 1, "max_tokens": 600, "ignore_eos": True}
+    first, second = json.loads(request(server, "POST", "/v1/completions", body)[2])["choices"]
+    stop = next(first["text"][i : i + 8] for i in range(20, 200) if first["text"][i : i + 8] not in second["text"])
+    before = drawn()
+    answer = json.loads(request(server, "POST", "/v1/completions", {**body, "stop": stop})[2])
+    assert [choice["finish_reason"] for choice in answer["choices"]] == ["stop", "length"]
+    assert answer["choices"][1]["text"] == second["text"]
+    # A few steps run before the engine hears of the end.
+    assert 0 <= drawn() - before - answer["usage"]["completion_tokens"] < 100
+
+
 def test_errors_have_their_status(server):
     assert request(server, "GET", "/nothing")[0] == 404
     status, headers, _ = request(server, "GET", "/v1/chat/completions")

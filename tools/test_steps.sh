@@ -135,7 +135,8 @@ neon_step() {
 wheel() {
     rm -rf "$BUILD/dist"
     "$VENV/bin/python" -m pip wheel . --disable-pip-version-check --no-deps --no-build-isolation -w "$BUILD/dist" &&
-        "$VENV/bin/python" -m pip install --disable-pip-version-check --force-reinstall --no-deps "$BUILD"/dist/*.whl
+        "$VENV/bin/python" -m pip install --disable-pip-version-check --force-reinstall --no-deps "$BUILD"/dist/*.whl &&
+        [[ $("$VENV/bin/deepinfer" --version) == "deepinfer $(cd / && "$VENV/bin/python" -c 'import deepinfer; print(deepinfer.__version__)')" ]]
 }
 
 python_step() {

@@ -236,5 +236,27 @@ TEST(AnswerVectors, EventsAndBodiesAreTheRecordedOnes) {
     }
 }
 
+TEST(AnswerWriters, WithoutEventsTheBodyIsTheSame) {
+    for (const Dialect dialect : {Dialect::kChat, Dialect::kCompletions, Dialect::kResponses, Dialect::kMessages}) {
+        for (const bool is_failed : {false, true}) {
+            const auto body_with = [&](bool has_events) {
+                AnswerRun run(test_request(dialect), test_head("id", true), {.has_events = has_events});
+                if (dialect != Dialect::kCompletions) {
+                    run.reasoning("thought").content("said").call("f", {"{\"a\"", ":1}"});
+                }
+                run.content("more");
+                if (is_failed) {
+                    run.fail({.kind = ApiErrorKind::kInternal, .message = "broken"});
+                } else {
+                    run.end(AnswerEnd::kStop);
+                }
+                EXPECT_EQ(run.events().empty(), !has_events);
+                return json_text(run.body());
+            };
+            EXPECT_EQ(body_with(true), body_with(false));
+        }
+    }
+}
+
 }  // namespace
 }  // namespace di

@@ -25,9 +25,9 @@ std::unique_ptr<AnswerWriter> make_answer_writer(const Request& request, AnswerH
     std::unique_ptr<AnswerWriter> writer;
     switch (request.dialect) {
         case Dialect::kChat: writer = make_chat_writer(request, std::move(head), options); break;
-        case Dialect::kCompletions: return make_completions_writer(request, std::move(head));
-        case Dialect::kResponses: writer = make_responses_writer(request, std::move(head)); break;
-        case Dialect::kMessages: writer = make_messages_writer(request, std::move(head)); break;
+        case Dialect::kCompletions: return make_completions_writer(request, std::move(head), options);
+        case Dialect::kResponses: writer = make_responses_writer(request, std::move(head), options); break;
+        case Dialect::kMessages: writer = make_messages_writer(request, std::move(head), options); break;
     }
     return shape_reasoning(request, std::move(writer), choice_count);
 }

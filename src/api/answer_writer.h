@@ -43,6 +43,7 @@ class AnswerWriter {
 
 struct AnswerWriterOptions {
     bool copies_reasoning_field = false;  // chat: `reasoning` beside `reasoning_content`
+    bool has_events = true;               // false: the body is all that is wanted, and no event is made
 };
 
 // The writer of request.dialect. Reads from the request what shapes the answer (stream options, logprobs, reasoning, tools).

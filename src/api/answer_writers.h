@@ -9,9 +9,12 @@ namespace di {
 
 [[nodiscard]] std::unique_ptr<AnswerWriter> make_chat_writer(const Request& request, AnswerHead head,
                                                              const AnswerWriterOptions& options);
-[[nodiscard]] std::unique_ptr<AnswerWriter> make_completions_writer(const Request& request, AnswerHead head);
-[[nodiscard]] std::unique_ptr<AnswerWriter> make_responses_writer(const Request& request, AnswerHead head);
-[[nodiscard]] std::unique_ptr<AnswerWriter> make_messages_writer(const Request& request, AnswerHead head);
+[[nodiscard]] std::unique_ptr<AnswerWriter> make_completions_writer(const Request& request, AnswerHead head,
+                                                                    const AnswerWriterOptions& options);
+[[nodiscard]] std::unique_ptr<AnswerWriter> make_responses_writer(const Request& request, AnswerHead head,
+                                                                  const AnswerWriterOptions& options);
+[[nodiscard]] std::unique_ptr<AnswerWriter> make_messages_writer(const Request& request, AnswerHead head,
+                                                                 const AnswerWriterOptions& options);
 
 // Puts a writer behind what a request wants of the reasoning: left out, in the content, in one piece. Gives `writer` back where
 // it wants nothing special.

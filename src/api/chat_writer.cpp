@@ -13,17 +13,19 @@ namespace {
 constexpr std::string_view kChunk = "chat.completion.chunk";
 constexpr std::string_view kWhole = "chat.completion";
 
-class ChatWriter : public AnswerWriter {
+class ChatWriter : public ChunkWriter {
   public:
     ChatWriter(const Request& request, AnswerHead head, const AnswerWriterOptions& options)
-        : returns_token_ids_(request.returns_token_ids),
+        : ChunkWriter(request, std::move(head), {.chunk = kChunk, .whole = kWhole}, options.has_events),
+          returns_token_ids_(request.returns_token_ids),
+          copies_reasoning_field_(options.copies_reasoning_field),
           custom_tools_(custom_tool_names(request)),
-          head_(std::move(head)),
-          options_(options),
-          stream_(request, head_, kChunk),
           choices_(static_cast<size_t>(head_.choice_count)) {}
 
     void begin(StreamEvents& events) override {
+        if (!has_events()) {
+            return;
+        }
         for (int32_t i = 0; i < head_.choice_count; ++i) {
             JsonObject delta;
             delta.text("role", "assistant");
@@ -33,13 +35,16 @@ class ChatWriter : public AnswerWriter {
                 delta.text("content", "");
             }
             const bool has_ids = returns_token_ids_ && !head_.prompt_token_ids.empty();
-            stream_.send_first(choice(i, delta.take()).take(), has_ids ? &head_.prompt_token_ids.front() : nullptr, events);
+            send_first(choice(i, delta.take()).take(), has_ids ? &head_.prompt_token_ids.front() : nullptr, events);
         }
     }
 
     void delta(const AnswerDelta& delta, StreamEvents& events) override {
         Choice& known = choices_[static_cast<size_t>(delta.choice)];
         known.record.add(delta);
+        if (!has_events()) {
+            return;
+        }
         JsonValue body;
         switch (delta.kind) {
             case AnswerDelta::Kind::kReasoning: body = reasoning_delta(delta.text); break;
@@ -53,50 +58,19 @@ class ChatWriter : public AnswerWriter {
         }
         JsonObject chunk = choice(delta.choice, body.is_null() ? JsonValue::object() : std::move(body), delta.logprobs);
         add_token_ids(chunk, delta.token_ids);
-        stream_.send(chunk.take(), delta.usage, events);
+        send(chunk.take(), delta.usage, events);
     }
 
     void end_choice(const ChoiceEnd& end, StreamEvents& events) override {
         Choice& known = choices_[static_cast<size_t>(end.choice)];
         known.record.add(end);
+        if (!has_events()) {
+            return;
+        }
         JsonObject chunk = choice(end.choice, content_delta(""), {}, finish_reason_text(end.end));
         chunk.value("stop_reason", stop_reason_value(end));
         add_token_ids(chunk, end.token_ids);
-        stream_.send_last(chunk.take(), end.usage, events);
-    }
-
-    void end(const AnswerUsage& usage, StreamEvents& events) override {
-        usage_ = usage;
-        stream_.end(usage, events);
-    }
-
-    void fail(const ApiError& error, StreamEvents& events) override {
-        error_ = error;
-        stream_.fail(error, events);
-    }
-
-    void cancel(StreamEvents& events) override { fail(cancelled_error(), events); }
-
-    [[nodiscard]] std::string_view keep_alive() const override { return ": keep-alive\n\n"; }
-
-    [[nodiscard]] std::string body(const JsonValue& timings) const override {
-        if (error_) {
-            return error_body(*error_, Dialect::kChat, "");
-        }
-        JsonObject object = stream_.head_members(kWhole);
-        object.null("service_tier");
-        JsonValue::Array choices;
-        for (int32_t i = 0; i < head_.choice_count; ++i) {
-            choices.push_back(whole_choice(i));
-        }
-        object.value("choices", JsonValue::array(std::move(choices))).value("usage", openai_usage(usage_));
-        if (returns_token_ids_ && !head_.prompt_token_ids.empty()) {
-            object.value("prompt_token_ids", json_integers(head_.prompt_token_ids.front()));
-        }
-        if (!timings.is_null()) {
-            object.value("timings", timings);
-        }
-        return json_text(object.take());
+        send_last(chunk.take(), end.usage, events);
     }
 
   private:
@@ -126,7 +100,7 @@ class ChatWriter : public AnswerWriter {
     [[nodiscard]] JsonValue reasoning_delta(std::string_view text) const {
         JsonObject delta;
         delta.null("content").text("reasoning_content", text);
-        if (options_.copies_reasoning_field) {
+        if (copies_reasoning_field_) {
             delta.text("reasoning", text);
         }
         return delta.take();
@@ -190,14 +164,22 @@ class ChatWriter : public AnswerWriter {
         return object.text("type", "function").value("function", function.take()).take();
     }
 
-    [[nodiscard]] JsonValue whole_choice(int32_t index) const {
+    void add_before_choices(JsonObject& body) const override { body.null("service_tier"); }
+
+    void add_behind_usage(JsonObject& body) const override {
+        if (returns_token_ids_ && !head_.prompt_token_ids.empty()) {
+            body.value("prompt_token_ids", json_integers(head_.prompt_token_ids.front()));
+        }
+    }
+
+    [[nodiscard]] JsonValue whole_choice(int32_t index) const override {
         const ChoiceRecord& record = choices_[static_cast<size_t>(index)].record;
         DI_CHECK(record.end.has_value(), "a body is asked for behind the end");
         JsonObject message;
         message.text("role", "assistant").text("content", record.content);
         if (head_.is_thinking || !record.reasoning.empty()) {
             message.text("reasoning_content", record.reasoning);
-            if (options_.copies_reasoning_field) {
+            if (copies_reasoning_field_) {
                 message.text("reasoning", record.reasoning);
             }
         }
@@ -217,13 +199,9 @@ class ChatWriter : public AnswerWriter {
     }
 
     bool returns_token_ids_;
+    bool copies_reasoning_field_;
     std::set<std::string, std::less<>> custom_tools_;
-    AnswerHead head_;
-    AnswerWriterOptions options_;
-    ChunkStream stream_;
     std::vector<Choice> choices_;
-    AnswerUsage usage_;
-    std::optional<ApiError> error_;
 };
 
 }  // namespace

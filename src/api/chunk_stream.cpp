@@ -1,42 +1,43 @@
 #include "api/chunk_stream.h"
 
+#include <utility>
+
 #include "api/answer_json.h"
 #include "base/check.h"
 
 namespace di {
 
-ChunkStream::ChunkStream(const Request& request, const AnswerHead& head, std::string_view object_name)
-    : id_(head.id),
-      model_(head.model),
-      fingerprint_(head.fingerprint),
-      created_s_(head.created_s),
+ChunkWriter::ChunkWriter(const Request& request, AnswerHead head, ObjectNames names, bool has_events)
+    : head_(std::move(head)),
       dialect_(request.dialect),
-      object_name_(object_name),
+      names_(names),
+      has_events_(has_events),
       usage_form_(request.stream.has_continuous_usage ? UsageForm::kSoFar
                   : request.stream.includes_usage     ? UsageForm::kNull
                                                       : UsageForm::kAbsent),
       has_usage_chunk_(request.stream.includes_usage),
-      open_choices_(head.choice_count) {
-    latest_.prompt_tokens = head.prompt_tokens;
-    latest_.cached_tokens = head.cached_tokens;
+      open_choices_(head_.choice_count) {
+    latest_.prompt_tokens = head_.prompt_tokens;
+    latest_.cached_tokens = head_.cached_tokens;
 }
 
-JsonObject ChunkStream::head_members(std::string_view object_name) const {
+// The members of an answer before its choices.
+JsonObject ChunkWriter::head_members(std::string_view object_name) const {
     JsonObject object;
-    object.text("id", id_).text("object", object_name).integer("created", created_s_);
-    object.text("model", model_).text("system_fingerprint", fingerprint_);
+    object.text("id", head_.id).text("object", object_name).integer("created", head_.created_s);
+    object.text("model", head_.model).text("system_fingerprint", head_.fingerprint);
     return object;
 }
 
-JsonObject ChunkStream::chunk(JsonValue choice) const {
-    JsonObject object = head_members(object_name_);
+JsonObject ChunkWriter::chunk(JsonValue choice) const {
+    JsonObject object = head_members(names_.chunk);
     JsonValue::Array choices;
     choices.push_back(std::move(choice));
     object.value("choices", JsonValue::array(std::move(choices)));
     return object;
 }
 
-void ChunkStream::push(JsonObject chunk, StreamEvents& events) {
+void ChunkWriter::push(JsonObject chunk, StreamEvents& events) {
     switch (usage_form_) {
         case UsageForm::kAbsent: break;
         case UsageForm::kNull: chunk.null("usage"); break;
@@ -45,12 +46,12 @@ void ChunkStream::push(JsonObject chunk, StreamEvents& events) {
     events.push_back({.name = {}, .data = json_text(chunk.take())});
 }
 
-void ChunkStream::send(JsonValue choice, const std::optional<AnswerUsage>& usage, StreamEvents& events) {
+void ChunkWriter::send(JsonValue choice, const std::optional<AnswerUsage>& usage, StreamEvents& events) {
     latest_ = usage.value_or(latest_);
     push(chunk(std::move(choice)), events);
 }
 
-void ChunkStream::send_first(JsonValue choice, const std::vector<int32_t>* prompt_token_ids, StreamEvents& events) {
+void ChunkWriter::send_first(JsonValue choice, const std::vector<int32_t>* prompt_token_ids, StreamEvents& events) {
     JsonObject object = chunk(std::move(choice));
     if (prompt_token_ids != nullptr) {
         object.value("prompt_token_ids", json_integers(*prompt_token_ids));
@@ -58,7 +59,7 @@ void ChunkStream::send_first(JsonValue choice, const std::vector<int32_t>* promp
     push(std::move(object), events);
 }
 
-void ChunkStream::send_last(JsonValue choice, const std::optional<AnswerUsage>& usage, StreamEvents& events) {
+void ChunkWriter::send_last(JsonValue choice, const std::optional<AnswerUsage>& usage, StreamEvents& events) {
     latest_ = usage.value_or(latest_);
     JsonObject object = chunk(std::move(choice));
     --open_choices_;
@@ -69,14 +70,18 @@ void ChunkStream::send_last(JsonValue choice, const std::optional<AnswerUsage>& 
     push(std::move(object), events);
 }
 
-void ChunkStream::end(const AnswerUsage& usage, StreamEvents& events) {
+void ChunkWriter::end(const AnswerUsage& usage, StreamEvents& events) {
+    latest_ = usage;
+    if (!has_events_) {
+        return;
+    }
     DI_CHECK(open_choices_ == 0, "every choice ends before the answer does");
     JsonObject last;
     if (waiting_) {
         last = std::move(*waiting_);
         waiting_.reset();
     } else {
-        last = head_members(object_name_);
+        last = head_members(names_.chunk);
         last.value("choices", JsonValue::array({}));
     }
     last.value("usage", openai_usage(usage));
@@ -84,9 +89,32 @@ void ChunkStream::end(const AnswerUsage& usage, StreamEvents& events) {
     events.push_back({.name = {}, .data = "[DONE]"});
 }
 
-void ChunkStream::fail(const ApiError& error, StreamEvents& events) {
+void ChunkWriter::fail(const ApiError& error, StreamEvents& events) {
+    error_ = error;
     waiting_.reset();
-    events.push_back({.name = {}, .data = error_body(error, dialect_, "")});
+    if (has_events_) {
+        events.push_back({.name = {}, .data = error_body(error, dialect_, "")});
+    }
+}
+
+void ChunkWriter::cancel(StreamEvents& events) { fail(cancelled_error(), events); }
+
+std::string ChunkWriter::body(const JsonValue& timings) const {
+    if (error_) {
+        return error_body(*error_, dialect_, "");
+    }
+    JsonObject object = head_members(names_.whole);
+    add_before_choices(object);
+    JsonValue::Array choices;
+    for (int32_t i = 0; i < head_.choice_count; ++i) {
+        choices.push_back(whole_choice(i));
+    }
+    object.value("choices", JsonValue::array(std::move(choices))).value("usage", openai_usage(latest_));
+    add_behind_usage(object);
+    if (!timings.is_null()) {
+        object.value("timings", timings);
+    }
+    return json_text(object.take());
 }
 
 }  // namespace di

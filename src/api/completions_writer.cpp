@@ -74,21 +74,23 @@ class OffsetCounter {
     int64_t count_ = 0;
 };
 
-class CompletionsWriter : public AnswerWriter {
+class CompletionsWriter : public ChunkWriter {
   public:
-    CompletionsWriter(const Request& request, AnswerHead head)
-        : echoes_(request.echoes_prompt),
+    CompletionsWriter(const Request& request, AnswerHead head, const AnswerWriterOptions& options)
+        : ChunkWriter(request, std::move(head), {.chunk = kTextCompletion, .whole = kTextCompletion}, options.has_events),
+          echoes_(request.echoes_prompt),
           wants_logprobs_(request.sampling.wants_logprobs),
           wants_prompt_logprobs_(request.sampling.prompt_logprob_count.has_value()),
           returns_token_ids_(request.returns_token_ids),
           prompt_count_(request.raw_prompts.size()),
-          head_(std::move(head)),
-          stream_(request, head_, kTextCompletion),
           choices_(static_cast<size_t>(head_.choice_count)) {
         DI_CHECK(prompt_count_ > 0 && choices_.size() % prompt_count_ == 0, "every prompt has the same number of choices");
     }
 
     void begin(StreamEvents& events) override {
+        if (!has_events()) {
+            return;
+        }
         for (int32_t i = 0; i < head_.choice_count; ++i) {
             Choice& known = choices_[static_cast<size_t>(i)];
             const bool has_echo = echoes_ && prompt_of(i) < head_.echo_texts.size();
@@ -99,7 +101,7 @@ class CompletionsWriter : public AnswerWriter {
             JsonObject chunk = choice(i, text, echo_logprobs(i, known.offset));
             add_prompt_details(chunk, i);
             add_token_ids(chunk, {});
-            stream_.send(chunk.take(), std::nullopt, events);
+            send(chunk.take(), std::nullopt, events);
         }
     }
 
@@ -107,50 +109,26 @@ class CompletionsWriter : public AnswerWriter {
         DI_CHECK(delta.kind == AnswerDelta::Kind::kContent, "completions are text alone");
         Choice& known = choices_[static_cast<size_t>(delta.choice)];
         known.record.add(delta);
+        if (!has_events()) {
+            return;
+        }
         OldLogprobs logprobs;
         for (const LogprobEntry& entry : delta.logprobs) {
             logprobs.add(entry.bytes, entry.logprob, entry.top, known.offset.next(entry.bytes));
         }
         JsonObject chunk = choice(delta.choice, delta.text, logprobs.is_empty() ? JsonValue() : logprobs.take());
         add_token_ids(chunk, delta.token_ids);
-        stream_.send(chunk.take(), delta.usage, events);
+        send(chunk.take(), delta.usage, events);
     }
 
     void end_choice(const ChoiceEnd& end, StreamEvents& events) override {
         choices_[static_cast<size_t>(end.choice)].record.add(end);
+        if (!has_events()) {
+            return;
+        }
         JsonObject chunk = choice(end.choice, "", JsonValue(), &end);
         add_token_ids(chunk, end.token_ids);
-        stream_.send_last(chunk.take(), end.usage, events);
-    }
-
-    void end(const AnswerUsage& usage, StreamEvents& events) override {
-        usage_ = usage;
-        stream_.end(usage, events);
-    }
-
-    void fail(const ApiError& error, StreamEvents& events) override {
-        error_ = error;
-        stream_.fail(error, events);
-    }
-
-    void cancel(StreamEvents& events) override { fail(cancelled_error(), events); }
-
-    [[nodiscard]] std::string_view keep_alive() const override { return ": keep-alive\n\n"; }
-
-    [[nodiscard]] std::string body(const JsonValue& timings) const override {
-        if (error_) {
-            return error_body(*error_, Dialect::kCompletions, "");
-        }
-        JsonObject object = stream_.head_members(kTextCompletion);
-        JsonValue::Array choices;
-        for (int32_t i = 0; i < head_.choice_count; ++i) {
-            choices.push_back(whole_choice(i));
-        }
-        object.value("choices", JsonValue::array(std::move(choices))).value("usage", openai_usage(usage_));
-        if (!timings.is_null()) {
-            object.value("timings", timings);
-        }
-        return json_text(object.take());
+        send_last(chunk.take(), end.usage, events);
     }
 
   private:
@@ -233,7 +211,7 @@ class CompletionsWriter : public AnswerWriter {
         }
     }
 
-    [[nodiscard]] JsonValue whole_choice(int32_t index) const {
+    [[nodiscard]] JsonValue whole_choice(int32_t index) const override {
         const ChoiceRecord& record = choices_[static_cast<size_t>(index)].record;
         DI_CHECK(record.end.has_value(), "a body is asked for behind the end");
         std::string text;
@@ -258,17 +236,14 @@ class CompletionsWriter : public AnswerWriter {
     bool wants_prompt_logprobs_;
     bool returns_token_ids_;
     size_t prompt_count_;
-    AnswerHead head_;
-    ChunkStream stream_;
     std::vector<Choice> choices_;
-    AnswerUsage usage_;
-    std::optional<ApiError> error_;
 };
 
 }  // namespace
 
-std::unique_ptr<AnswerWriter> make_completions_writer(const Request& request, AnswerHead head) {
-    return std::make_unique<CompletionsWriter>(request, std::move(head));
+std::unique_ptr<AnswerWriter> make_completions_writer(const Request& request, AnswerHead head,
+                                                      const AnswerWriterOptions& options) {
+    return std::make_unique<CompletionsWriter>(request, std::move(head), options);
 }
 
 }  // namespace di

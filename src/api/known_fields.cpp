@@ -11,6 +11,7 @@ namespace {
 // In every dialect: the envelope, sampling, constraints of other servers, and what those servers' clients send besides.
 constexpr auto kEverywhere = std::to_array<std::string_view>({"model",
                                                               "stream",
+                                                              "timings",
                                                               "temperature",
                                                               "top_p",
                                                               "top_k",
@@ -78,7 +79,6 @@ constexpr auto kChatFields = std::to_array<std::string_view>({"messages",
                                                               "n",
                                                               "best_of",
                                                               "stream_options",
-                                                              "timings",
                                                               "tools",
                                                               "tool_choice",
                                                               "parallel_tool_calls",
@@ -105,8 +105,8 @@ constexpr auto kChatFields = std::to_array<std::string_view>({"messages",
                                                               "audio"});
 
 constexpr auto kCompletionsFields =
-    std::to_array<std::string_view>({"prompt", "suffix", "echo", "max_tokens", "n", "best_of", "stream_options", "timings",
-                                     "logprobs", "prompt_logprobs", "add_special_tokens", "response_format"});
+    std::to_array<std::string_view>({"prompt", "suffix", "echo", "max_tokens", "n", "best_of", "stream_options", "logprobs",
+                                     "prompt_logprobs", "add_special_tokens", "response_format"});
 
 constexpr auto kResponsesFields = std::to_array<std::string_view>({"input",
                                                                    "instructions",
@@ -119,7 +119,6 @@ constexpr auto kResponsesFields = std::to_array<std::string_view>({"input",
                                                                    "top_logprobs",
                                                                    "include",
                                                                    "stream_options",
-                                                                   "timings",
                                                                    "store",
                                                                    "previous_response_id",
                                                                    "background",

@@ -23,14 +23,17 @@ std::string_view message_stop_reason(AnswerEnd end) {
 
 class MessagesWriter : public AnswerWriter {
   public:
-    MessagesWriter(const Request& request, AnswerHead head) : request_id_(request.request_id), head_(std::move(head)) {
+    MessagesWriter(const Request& request, AnswerHead head, const AnswerWriterOptions& options)
+        : request_id_(request.request_id), head_(std::move(head)), has_events_(options.has_events) {
         usage_.prompt_tokens = head_.prompt_tokens;
         usage_.cached_tokens = head_.cached_tokens;
     }
 
     void begin(StreamEvents& events) override {
-        JsonObject event = event_object("message_start");
-        push("message_start", event.value("message", message_value()), events);
+        if (has_events_) {
+            JsonObject event = event_object("message_start");
+            push("message_start", event.value("message", message_value()), events);
+        }
         if (head_.is_thinking) {
             open(BlockKind::kThinking, events);  // it is there even if it stays empty
         }
@@ -58,6 +61,9 @@ class MessagesWriter : public AnswerWriter {
     void end(const AnswerUsage& usage, StreamEvents& events) override {
         DI_CHECK(end_.has_value(), "the choice ends before the answer does");
         usage_ = usage;
+        if (!has_events_) {
+            return;
+        }
         JsonObject stop;
         stop.text("stop_reason", message_stop_reason(end_->end)).value("stop_sequence", stop_sequence());
         JsonObject event = event_object("message_delta");
@@ -68,6 +74,9 @@ class MessagesWriter : public AnswerWriter {
 
     void fail(const ApiError& error, StreamEvents& events) override {
         error_ = error;
+        if (!has_events_) {
+            return;
+        }
         events.push_back({.name = "error", .data = error_body(error, Dialect::kMessages, request_id_)});
     }
 
@@ -123,6 +132,9 @@ class MessagesWriter : public AnswerWriter {
             open(kind, events);
         }
         blocks_.back().text += text;
+        if (!has_events_) {
+            return;
+        }
         JsonObject delta;
         switch (kind) {
             case BlockKind::kThinking: delta.text("type", "thinking_delta").text("thinking", text); break;
@@ -140,6 +152,9 @@ class MessagesWriter : public AnswerWriter {
 
     void start(StreamEvents& events) {
         is_open_ = true;
+        if (!has_events_) {
+            return;
+        }
         JsonObject event = block_event("content_block_start");
         push("content_block_start", event.value("content_block", block_value(blocks_.back(), true)), events);
         if (blocks_.size() == 1) {
@@ -149,7 +164,7 @@ class MessagesWriter : public AnswerWriter {
     }
 
     void close(StreamEvents& events) {
-        if (!std::exchange(is_open_, false)) {
+        if (!std::exchange(is_open_, false) || !has_events_) {
             return;
         }
         if (blocks_.back().kind == BlockKind::kThinking) {
@@ -215,6 +230,7 @@ class MessagesWriter : public AnswerWriter {
 
     std::string request_id_;
     AnswerHead head_;
+    bool has_events_;
     std::vector<Block> blocks_;
     bool is_open_ = false;  // the last block
     AnswerUsage usage_;
@@ -224,8 +240,9 @@ class MessagesWriter : public AnswerWriter {
 
 }  // namespace
 
-std::unique_ptr<AnswerWriter> make_messages_writer(const Request& request, AnswerHead head) {
-    return std::make_unique<MessagesWriter>(request, std::move(head));
+std::unique_ptr<AnswerWriter> make_messages_writer(const Request& request, AnswerHead head,
+                                                   const AnswerWriterOptions& options) {
+    return std::make_unique<MessagesWriter>(request, std::move(head), options);
 }
 
 }  // namespace di

@@ -39,8 +39,8 @@ bool is_cut(AnswerEnd end) {
 
 class ResponsesWriter : public AnswerWriter {
   public:
-    ResponsesWriter(const Request& request, AnswerHead head)
-        : response_(request, head), items_(request, head.id), created_s_(head.created_s) {}
+    ResponsesWriter(const Request& request, AnswerHead head, const AnswerWriterOptions& options)
+        : response_(request, head), items_(request, head.id), created_s_(head.created_s), has_events_(options.has_events) {}
 
     void begin(StreamEvents& events) override {
         response_.status = "in_progress";
@@ -104,6 +104,9 @@ class ResponsesWriter : public AnswerWriter {
 
   private:
     void push(std::string_view name, JsonObject event, StreamEvents& events) {
+        if (!has_events_) {
+            return;
+        }
         event.integer("sequence_number", sequence_number_++);
         events.push_back({.name = std::string(name), .data = json_text(event.take())});
     }
@@ -115,6 +118,9 @@ class ResponsesWriter : public AnswerWriter {
     }
 
     void push_response(std::string_view type, StreamEvents& events) {
+        if (!has_events_) {
+            return;
+        }
         JsonObject event;
         event.text("type", type).value("response", response_.value(items_.output()));
         push(type, std::move(event), events);
@@ -123,14 +129,16 @@ class ResponsesWriter : public AnswerWriter {
     ResponseObject response_;
     ResponseItems items_;
     int64_t created_s_;
+    bool has_events_;
     int64_t sequence_number_ = 0;
     std::optional<AnswerEnd> end_;
 };
 
 }  // namespace
 
-std::unique_ptr<AnswerWriter> make_responses_writer(const Request& request, AnswerHead head) {
-    return std::make_unique<ResponsesWriter>(request, std::move(head));
+std::unique_ptr<AnswerWriter> make_responses_writer(const Request& request, AnswerHead head,
+                                                    const AnswerWriterOptions& options) {
+    return std::make_unique<ResponsesWriter>(request, std::move(head), options);
 }
 
 }  // namespace di

@@ -216,6 +216,9 @@ Status parse_logprobs(const JsonReader& body, Dialect dialect, SamplingFields& f
         DI_TRY(fields.prompt_logprob_count, body.integer("prompt_logprobs", {.low = 0, .high = kTopLogprobsMax}));
         return {};
     }
+    if (dialect == Dialect::kMessages) {
+        return {};  // has no place for them
+    }
     DI_TRY(const auto count, body.integer("top_logprobs", {.low = 0, .high = kTopLogprobsMax}));
     fields.top_logprob_count = count.value_or(0);
     if (dialect != Dialect::kChat) {

@@ -43,6 +43,7 @@ class ContinuousEngine : public Engine {
 
     void add_request(TokenRequest request) override;
     void abort_request(uint64_t id) override;
+    void abort_sample(uint64_t id, int32_t sample_index) override;
     [[nodiscard]] std::vector<StepOutput> step() override;
     [[nodiscard]] std::vector<StepOutput> flush() override;
     void reset_prefix_cache() override;

@@ -151,6 +151,17 @@ void ContinuousEngine::abort_request(uint64_t id) {
     }
 }
 
+void ContinuousEngine::abort_sample(uint64_t id, int32_t sample_index) {
+    const auto found = requests_.find(id);
+    if (found == requests_.end() || sample_index < 0 || static_cast<size_t>(sample_index) >= found->second.sequences.size()) {
+        return;
+    }
+    Sequence& sequence = *found->second.sequences[static_cast<size_t>(sample_index)];
+    if (sequence.output_length() > 0) {
+        end_or_mark(sequence, std::nullopt);
+    }
+}
+
 // Ends a sequence from outside: with the error, or as aborted. While a step holds it, it ends with that step.
 void ContinuousEngine::end_or_mark(Sequence& sequence, std::optional<Error> error) {
     if (sequence.phase == SequencePhase::kFinished) {

@@ -171,6 +171,44 @@ TEST(ContinuousEngine, AbortAtEveryStepEndsOnceAndFreesEverything) {
     }
 }
 
+TEST(ContinuousEngine, AbortOfASampleAtEveryStepEndsItAloneAndNothingIsDrawnForItAnyMore) {
+    for (const bool is_asynchronous : {false, true}) {
+        for (int32_t victim = 0; victim < 3; ++victim) {
+            for (int32_t abort_step = 0; abort_step < 14; ++abort_step) {
+                EngineHarness harness(kRoomy, {}, {.asynchronous = is_asynchronous});
+                TokenRequest request = make_request(1, make_prompt(5, 8), 9);
+                request.sampling.n = 3;
+                harness.engine->add_request(request);
+                Answers answers;
+                size_t known = 0;  // tokens that the caller has of the victim when it aborts it
+                for (int32_t step = 0; harness.engine->has_unfinished(); ++step) {
+                    if (step == abort_step) {
+                        known = answers[answer_key(1, victim)].token_ids.size();
+                        harness.engine->abort_sample(1, victim);
+                        harness.engine->abort_sample(1, victim);
+                        harness.engine->abort_sample(1, 3);
+                        harness.engine->abort_sample(2, victim);
+                    }
+                    collect(harness.engine->step(), answers);
+                    ASSERT_LT(step, 100);
+                }
+                for (int32_t sample = 0; sample < 3; ++sample) {
+                    const Answer whole = expected_answer(request, kRoomy.max_model_len, sample);
+                    const Answer& answer = answers.at(answer_key(1, sample));
+                    EXPECT_EQ(answer.last_record_count, 1);
+                    if (sample != victim || known == 0 || known == whole.token_ids.size()) {
+                        EXPECT_TRUE(answer == whole) << sample << " of " << victim << " at " << abort_step;
+                        continue;
+                    }
+                    EXPECT_EQ(answer.finish, FinishReason::kAbort) << victim << " at " << abort_step;
+                    EXPECT_EQ(answer.token_ids.size(), known);
+                }
+                EXPECT_TRUE(harness.is_drained());
+            }
+        }
+    }
+}
+
 TEST(ContinuousEngine, AbortOfAnUnknownOrFinishedRequestIsIgnored) {
     EngineHarness harness(kRoomy);
     harness.engine->abort_request(5);
@@ -245,7 +283,7 @@ TEST(ContinuousEngine, ContextEndIsLength) {
     const Answers answers = harness.run({make_request(1, make_prompt(1, 7), 100), make_request(2, make_prompt(2, 10), 100),
                                          make_request(3, make_prompt(3, 9), 100)});
     EXPECT_EQ(answers.at(1).token_ids.size(), 3U);
-    EXPECT_EQ(answers.at(2).token_ids.size(), 0U);  // no room for any
+    EXPECT_EQ(answers.at(2).token_ids.size(), 1U);  // which is never run and needs no room
     EXPECT_EQ(answers.at(3).token_ids.size(), 1U);
     for (const auto& [id, answer] : answers) {
         EXPECT_EQ(answer.finish, FinishReason::kLength) << id;

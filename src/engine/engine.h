@@ -134,7 +134,7 @@ struct StepOutput {
 };
 
 struct EngineLimits {
-    int32_t max_model_len = 0;           // prompt + output tokens
+    int32_t max_model_len = 0;           // prompt + output tokens; a prompt that fills it gets one token
     int32_t max_num_seqs = 0;            // sequences in a step
     int32_t max_num_batched_tokens = 0;  // rows in a step, >= 1
     int64_t kv_memory_bytes = 0;         // for blocks; 0: what max_num_seqs sequences of max_model_len need, capped by the plan
@@ -205,6 +205,9 @@ class Engine {
     virtual void add_request(TokenRequest request) = 0;
     // Ends every sample of the request with kAbort in the next step, in whatever state it is; unknown ids are ignored.
     virtual void abort_request(uint64_t id) = 0;
+    // Likewise one sample that has answered a token already; its fellows go on. Before that it is ignored: samples have
+    // their first token from one row.
+    virtual void abort_sample(uint64_t id, int32_t sample_index) = 0;
     // Runs one batch and returns what happened, in the order of arrival. With asynchronous stepping a call returns the
     // results of one step while the next one runs.
     [[nodiscard]] virtual std::vector<StepOutput> step() = 0;

@@ -78,7 +78,7 @@ Status check_images(const TokenRequest& request, const Model& model) {
 
 int32_t output_tokens_max(const TokenRequest& request, int32_t max_model_len) {
     const auto left = static_cast<int64_t>(max_model_len) - static_cast<int64_t>(request.prompt_token_ids.size());
-    return static_cast<int32_t>(std::clamp<int64_t>(left, 0, request.sampling.max_tokens));
+    return static_cast<int32_t>(std::min<int64_t>(std::max<int64_t>(left, 1), request.sampling.max_tokens));
 }
 
 Status check_request(const TokenRequest& request, const Model& model, const RequestBounds& bounds) {

@@ -7,7 +7,8 @@
 
 namespace di {
 
-// Most output tokens a request may get: its max_tokens, or what the context leaves behind the prompt.
+// Most output tokens a request may get: its max_tokens, or what the context leaves behind the prompt. Behind a prompt that
+// fills the context it is one: the last token is never run, so it needs no place.
 [[nodiscard]] int32_t output_tokens_max(const TokenRequest& request, int32_t max_model_len);
 
 // Whether `model` can run the request within a context of `max_model_len` and a pool of `block_count` blocks of `block_tokens`.

@@ -166,16 +166,9 @@ void Connection::on_deadline() {
                   .path = framing_.partial().path});
 }
 
-void Connection::stop() {
-    if (state_ == State::kOpening || (state_ == State::kReading && framing_.state() == RequestFraming::State::kIdle)) {
-        close(false);
-    }
-}
-
 // --- answering --------------------------------------------------------------
 
 void Connection::send(HttpResponse response) {
-    keeps_alive_ = keeps_alive_ && !host_.is_stopping;
     HeadFraming framing{.keeps_alive = keeps_alive_};
     if (has_body(response.status)) {
         framing.body_bytes = static_cast<int64_t>(response.body.size());
@@ -190,7 +183,7 @@ void Connection::send(HttpResponse response) {
 void Connection::begin_stream(int status, const HttpHeaders& headers) {
     is_chunked_ = !is_http10_;
     // HTTP/1.0 knows no chunks: its answer ends with the connection.
-    keeps_alive_ = keeps_alive_ && is_chunked_ && !host_.is_stopping;
+    keeps_alive_ = keeps_alive_ && is_chunked_;
     append_head(status, headers, {.keeps_alive = keeps_alive_, .is_chunked = is_chunked_}, pending_);
     flush_soon();
 }
@@ -289,7 +282,7 @@ void Connection::on_drained() {
         close(true);
         return;
     }
-    if (keeps_alive_ && !host_.is_stopping && !has_read_end_) {
+    if (keeps_alive_ && !has_read_end_) {
         next_request();
         return;
     }

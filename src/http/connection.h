@@ -35,7 +35,6 @@ class ConnectionHost {
     const HttpHandler handler;
     // Several owners: a reply may outlive its server, and then posts into nothing.
     const std::shared_ptr<PostQueue> posted;
-    bool is_stopping = false;
     int64_t body_bytes = 0;  // of requests on their way in
 };
 
@@ -53,7 +52,6 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     // From the host.
     void start();
     void flush();
-    void stop();  // no further requests: closes now if none is under way
     [[nodiscard]] bool is_refused() const { return is_refused_; }
 
     // From the transport.

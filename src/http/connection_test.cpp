@@ -290,30 +290,6 @@ TEST(Connection, ARefusedClientIsToldWhy) {
     EXPECT_TRUE(client.requests.empty());
 }
 
-TEST(Connection, StoppingClosesWhatIsIdleAndLetsTheRestFinish) {
-    TestClient idle;
-    TestClient reading;
-    TestClient answering;
-    reading.says("GET /a HT");
-    answering.says(kGet);
-    answering.replies[0]->begin_stream(200, {});
-    for (TestClient* client : {&idle, &reading, &answering}) {
-        client->host.is_stopping = true;
-        client->connection->stop();
-    }
-    EXPECT_TRUE(idle.transport->is_closed);
-    EXPECT_FALSE(reading.transport->is_closed);
-    reading.says("TP/1.1\r\nHost: h\r\n\r\n");
-    ASSERT_EQ(reading.replies.size(), 1U);
-    reading.replies[0]->send({.body = "last"});
-    EXPECT_NE(reading.takes().find("connection: close"), std::string::npos);
-    EXPECT_TRUE(reading.transport->has_finished);
-    answering.replies[0]->write("piece");
-    answering.replies[0]->end_stream();
-    EXPECT_TRUE(answering.takes().ends_with("piece\r\n0\r\n\r\n"));
-    EXPECT_TRUE(answering.transport->has_finished);
-}
-
 TEST(Connection, AsksAClientThatWaitsForItsBody) {
     TestClient client;
     client.says("POST /p HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");

@@ -189,10 +189,6 @@ class AsioServer final : public HttpServer, public ConnectionHost {
         });
     }
 
-    void stop_accepting() override {
-        posted->push([this] { stop(); });
-    }
-
     [[nodiscard]] HttpServerCounts counts() const override {
         return {.connections = open_.load(std::memory_order_relaxed),
                 .accepted = accepted_.load(std::memory_order_relaxed),
@@ -232,7 +228,6 @@ class AsioServer final : public HttpServer, public ConnectionHost {
 
     asio::awaitable<void> accept_clients();
     void admit(tcp::socket socket);
-    void stop();
 
     TlsContext tls_;
     asio::io_context context_{1};
@@ -324,22 +319,6 @@ void AsioServer::admit(tcp::socket socket) {
     connections_.emplace(connection.get(), connection);
     connection->start();
     transport->open(connection);
-}
-
-void AsioServer::stop() {
-    if (std::exchange(is_stopping, true)) {
-        return;
-    }
-    AsioError ignored;
-    acceptor_.close(ignored);
-    std::vector<std::shared_ptr<Connection>> open;
-    open.reserve(connections_.size());
-    for (const auto& [pointer, connection] : connections_) {
-        open.push_back(connection);
-    }
-    for (const auto& connection : open) {
-        connection->stop();
-    }
 }
 
 // The usual soft limit of 1024 handles is fewer than the connections that are allowed.

@@ -99,8 +99,6 @@ class HttpServer {
     virtual void post(std::function<void()> work) = 0;
     // The same after some time. Server's thread or any other.
     virtual void post_after(double seconds, std::function<void()> work) = 0;
-    // Closes the listening socket and idle connections; running answers go on, and their connections close behind them.
-    virtual void stop_accepting() = 0;
     [[nodiscard]] virtual HttpServerCounts counts() const = 0;
 };
 

@@ -168,38 +168,6 @@ TEST(HttpServer, RunsWorkAfterSomeTime) {
     EXPECT_EQ(later.get_future().get(), thread);
 }
 
-TEST(HttpServer, StoppingLetsRunningStreamsEnd) {
-    std::shared_ptr<HttpReply> stream;
-    const auto server = start({}, [&](const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
-        if (request.path == "/idle") {
-            echo(request, reply);
-            return;
-        }
-        stream = reply;
-        stream->begin_stream(200, {});
-        stream->write("begin ");
-    });
-    RawClient idle(server->port());
-    ASSERT_TRUE(idle.send(get_request("/idle")));
-    EXPECT_EQ(idle.answer().status, 200);
-    RawClient client(server->port());
-    ASSERT_TRUE(client.send(get_request("/stream")));
-    ASSERT_TRUE(client.receive_until("begin"));
-    server->stop_accepting();
-    EXPECT_EQ(idle.receive_rest(), "") << "an idle connection stays";
-    EXPECT_FALSE(RawClient(server->port()).is_connected());
-    run_on(*server, [&] {
-        stream->write("end");
-        stream->end_stream();
-        stream.reset();
-    });
-    const RawAnswer answer = client.answer();
-    EXPECT_EQ(answer.body, "begin end");
-    EXPECT_TRUE(answer.is_complete);
-    EXPECT_EQ(client.receive_rest(), "");
-    server->stop_accepting();  // again: nothing to do
-}
-
 TEST(HttpServer, EndsWhileStreamsRunAndRepliesOutliveIt) {
     std::vector<std::shared_ptr<HttpReply>> replies;
     Count begun;

@@ -224,17 +224,9 @@ std::optional<double> deadline_ms(const Service& service, const Exchange& exchan
     return seconds > 0.0 ? std::optional<double>(seconds * 1000.0) : std::nullopt;
 }
 
-void refuse_answer(Service& service, Exchange& exchange, const ApiError& error) {
-    if (!exchange.reply->is_gone()) {
-        send_error(exchange, error);
-    }
-    service.metrics().count_error(exchange, error.kind);
-    service.log().refused(exchange, error);
-}
-
 // Tells the client on the server's thread.
 void post_error(Service& service, const AnswerJobPtr& job, ApiError error) {
-    service.post([&service, job, error = std::move(error)] { refuse_answer(service, *job->exchange, error); });
+    service.post([&service, job, error = std::move(error)] { service.refuse(*job->exchange, error); });
 }
 
 void plan_on_pool(Service& service, const AnswerJobPtr& job) {
@@ -344,7 +336,7 @@ tl::expected<void, ApiError> plan_job(Service& service, AnswerJob& job) {
 void begin_answer(Service& service, ExchangePtr exchange) {
     auto admission = service.admit(*exchange);
     if (!admission) {
-        refuse_answer(service, *exchange, admission.error());
+        service.refuse(*exchange, admission.error());
         return;
     }
     const auto job = std::make_shared<AnswerJob>();

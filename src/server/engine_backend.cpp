@@ -43,6 +43,14 @@ void EngineBackend::cancel(uint64_t id) {
     wake_.notify_one();
 }
 
+void EngineBackend::cancel_sample(uint64_t id, int32_t sample_index) {
+    {
+        const std::lock_guard lock(commands_mutex_);
+        commands_.cancelled_samples.emplace_back(id, sample_index);
+    }
+    wake_.notify_one();
+}
+
 void EngineBackend::reset_prefix_cache() {
     {
         const std::lock_guard lock(commands_mutex_);
@@ -99,6 +107,9 @@ bool EngineBackend::take_commands() {
     }
     for (const uint64_t id : commands.cancelled) {
         engine_.abort_request(id);
+    }
+    for (const auto& [id, sample_index] : commands.cancelled_samples) {
+        engine_.abort_sample(id, sample_index);
     }
     if (commands.resets_cache) {
         std::vector<StepOutput> outputs = engine_.flush();

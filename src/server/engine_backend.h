@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -27,6 +28,7 @@ class EngineBackend : public TokenBackend {
     void stop() override;
     void submit(TokenRequest request) override;
     void cancel(uint64_t id) override;
+    void cancel_sample(uint64_t id, int32_t sample_index) override;
     void reset_prefix_cache() override;
     [[nodiscard]] BackendHealth health() const override;
     [[nodiscard]] EngineStats stats() const override;
@@ -35,8 +37,11 @@ class EngineBackend : public TokenBackend {
     struct Commands {
         std::vector<TokenRequest> submitted;
         std::vector<uint64_t> cancelled;
+        std::vector<std::pair<uint64_t, int32_t>> cancelled_samples;
         bool resets_cache = false;
-        [[nodiscard]] bool any() const { return !submitted.empty() || !cancelled.empty() || resets_cache; }
+        [[nodiscard]] bool any() const {
+            return !submitted.empty() || !cancelled.empty() || !cancelled_samples.empty() || resets_cache;
+        }
     };
 
     void run();

@@ -88,5 +88,30 @@ TEST(EngineBackend, CancelsWithinAStepAndForgetsTheCache) {
     EXPECT_TRUE(harness.is_drained());
 }
 
+TEST(EngineBackend, CancelsOneSampleAndItsFellowGoesOn) {
+    EngineHarness harness(kLimits, {}, {.deterministic = true});
+    SystemClock clock;
+    Heard heard;
+    EngineBackend backend(*harness.engine, clock);
+    backend.start([&](const std::vector<StepOutput>& outputs) {
+        for (const StepOutput& output : outputs) {
+            if (output.sample_index == 1 && output.finish == FinishReason::kNone) {
+                backend.cancel_sample(output.request_id, 1);
+            }
+        }
+        heard.take(outputs);
+    });
+    TokenRequest request = make_request(1, make_prompt(1, 20), 350);
+    request.sampling.n = 2;
+    backend.submit(request);
+    Answers answers = heard.wait_for(2);
+    EXPECT_TRUE(answers.at(1) == expected_answer(request, kLimits.max_model_len));
+    EXPECT_EQ(answers.at(answer_key(1, 1)).finish, FinishReason::kAbort);
+    EXPECT_EQ(answers.at(answer_key(1, 1)).last_record_count, 1);
+    EXPECT_LT(answers.at(answer_key(1, 1)).token_ids.size(), 20U);
+    backend.stop();
+    EXPECT_TRUE(harness.is_drained());
+}
+
 }  // namespace
 }  // namespace di

@@ -41,11 +41,14 @@ void Generations::take(std::vector<StepOutput> outputs) {
         }
         const Place place = found->second;
         Generation& generation = *place.generation;
-        const bool was_over = generation.stream->is_over();
+        const bool was_over = generation.stream->is_sample_over(place.prompt_index, output.sample_index);
         if (output.finish != FinishReason::kNone && --generation.owed[place.prompt_index] == 0) {
             places_.erase(found);
         }
         if (was_over) {
+            if (output.finish == FinishReason::kNone) {
+                backend_.cancel_sample(output.request_id, output.sample_index);  // ended with another prompt's record, maybe
+            }
             continue;
         }
         count_tokens(generation, output);
@@ -59,9 +62,9 @@ void Generations::take(std::vector<StepOutput> outputs) {
         deliver(generation, events);
         if (generation.stream->is_over()) {
             finish(place.generation);
-        }
-        if (generation.owed[place.prompt_index] > 0 && generation.stream->is_prompt_over(place.prompt_index)) {
-            backend_.cancel(output.request_id);
+        } else if (output.finish == FinishReason::kNone &&
+                   generation.stream->is_sample_over(place.prompt_index, output.sample_index)) {
+            backend_.cancel_sample(output.request_id, output.sample_index);
         }
     }
 }

@@ -54,6 +54,7 @@ Service::Service(const ServerOptions& options, const ServiceParts& parts)
     answer_context_.tokenizer = &parts.preparer->tokenizer();
     answer_context_.end_token_ids = parts.preparer->end_token_ids();
     answer_context_.writer.copies_reasoning_field = options.copies_reasoning_field;
+    answer_context_.writer.has_events = false;
     answer_context_.unix_s = [this] { return unix_s(); };
     answer_context_.make_call_id = [this](int32_t index) { return new_call_id(index, *parts_.random); };
 }
@@ -282,12 +283,19 @@ tl::expected<std::shared_ptr<void>, ApiError> Service::admit(const Exchange& exc
     });
 }
 
+void Service::refuse(Exchange& exchange, const ApiError& error) {
+    if (!exchange.reply->is_gone()) {
+        send_error(exchange, error);
+    }
+    metrics_->count_error(exchange, error.kind);
+    log_->refused(exchange, error);
+}
+
 void Service::run_on_pool(const ExchangePtr& exchange, std::function<void()> work) {
     if (!pool_->submit(std::move(work))) {
-        send_error(*exchange, {.kind = ApiErrorKind::kOverloaded,
-                               .message = "too many requests are being read, try again later",
-                               .retry_after_s = 1});
-        metrics_->count_error(*exchange, ApiErrorKind::kOverloaded);
+        refuse(*exchange, {.kind = ApiErrorKind::kOverloaded,
+                           .message = "too many requests are being read, try again later",
+                           .retry_after_s = 1});
     }
 }
 

@@ -79,7 +79,9 @@ class Service {
     // Room for a generating request of this key, to be held until its end; an error when there is none, or no new request is
     // taken.
     [[nodiscard]] tl::expected<std::shared_ptr<void>, ApiError> admit(const Exchange& exchange);
-    // Runs `work` on the pool; answers 503 when too much waits there.
+    // Answers with an error, if the client still listens, and writes it down.
+    void refuse(Exchange& exchange, const ApiError& error);
+    // Runs `work` on the pool; refuses the request when too much waits there.
     void run_on_pool(const ExchangePtr& exchange, std::function<void()> work);
     // From the pool back to the server's thread.
     void post(std::function<void()> work) { http_->post(std::move(work)); }

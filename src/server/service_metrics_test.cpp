@@ -17,6 +17,7 @@ class FakeBackend : public TokenBackend {
     void stop() override {}
     void submit(TokenRequest /*request*/) override {}
     void cancel(uint64_t /*id*/) override {}
+    void cancel_sample(uint64_t /*id*/, int32_t /*sample_index*/) override {}
     void reset_prefix_cache() override {}
     [[nodiscard]] BackendHealth health() const override { return {}; }
     [[nodiscard]] EngineStats stats() const override { return now; }

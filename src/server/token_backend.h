@@ -32,6 +32,8 @@ class TokenBackend {
     virtual void submit(TokenRequest request) = 0;
     // Ends every sample of a request with kAbort within one step; unknown ids are ignored. Any thread.
     virtual void cancel(uint64_t id) = 0;
+    // Likewise one sample of which the sink was told a token; its fellows go on. Any thread.
+    virtual void cancel_sample(uint64_t id, int32_t sample_index) = 0;
     // Forgets every cached prefix that no running request uses. Any thread.
     virtual void reset_prefix_cache() = 0;
 

@@ -143,7 +143,8 @@ class Planner {
 
     Status limit_output(TokenRequest& tokens) {
         const auto prompt_tokens = static_cast<int64_t>(tokens.prompt_token_ids.size());
-        const int64_t left = rules_.context_tokens - prompt_tokens;
+        // The last token is never run: a prompt that fills the context still gets one.
+        const int64_t left = prompt_tokens == rules_.context_tokens ? 1 : rules_.context_tokens - prompt_tokens;
         std::optional<int64_t> wanted = request_.sampling.output_tokens_max;
         if (wanted && *wanted > rules_.output_tokens_max) {
             if (request_.dialect != Dialect::kMessages) {

@@ -234,7 +234,9 @@ AnswerWriter& AnswerStream::writer() {
         if (!request_.returns_token_ids) {
             head.prompt_token_ids.clear();
         }
-        writer_ = make_answer_writer(request_, std::move(head), context_->writer);
+        AnswerWriterOptions options = context_->writer;
+        options.has_events = options.has_events || request_.stream.is_streaming || request_.is_background;
+        writer_ = make_answer_writer(request_, std::move(head), options);
     }
     return *writer_;
 }
@@ -297,7 +299,7 @@ void AnswerStream::take(size_t prompt_index, const StepOutput& output, StreamEve
 }
 
 void AnswerStream::take_record(size_t prompt_index, const StepOutput& output, StreamEvents& events) {
-    Choice& choice = *choices_[prompt_index * static_cast<size_t>(samples_) + static_cast<size_t>(output.sample_index)];
+    Choice& choice = *choices_[choice_index(prompt_index, output.sample_index)];
     if (choice.is_ended()) {
         return;
     }
@@ -376,9 +378,8 @@ void AnswerStream::cancel(StreamEvents& events) {
     }
 }
 
-bool AnswerStream::is_prompt_over(size_t prompt_index) const {
-    const auto first = choices_.begin() + static_cast<std::ptrdiff_t>(prompt_index * static_cast<size_t>(samples_));
-    return is_over_ || std::all_of(first, first + samples_, [](const auto& choice) { return choice->is_ended(); });
+bool AnswerStream::is_sample_over(size_t prompt_index, int32_t sample_index) const {
+    return is_over_ || choices_[choice_index(prompt_index, sample_index)]->is_ended();
 }
 
 std::string_view AnswerStream::keep_alive() const { return has_begun_ ? writer_->keep_alive() : std::string_view{}; }

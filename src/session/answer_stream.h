@@ -19,7 +19,7 @@ namespace di {
 struct AnswerContext {
     const Tokenizer* tokenizer = nullptr;
     std::vector<int32_t> end_token_ids{};
-    AnswerWriterOptions writer{};
+    AnswerWriterOptions writer{};  // without has_events, a request that is streamed or in the background still has them
     std::function<std::string(int32_t call_index)> make_call_id{};
     std::function<int64_t()> unix_s{};  // now
 };
@@ -45,8 +45,8 @@ class AnswerStream {
     [[nodiscard]] bool is_over() const { return is_over_; }
     // Set when the answer failed: what the client is told.
     [[nodiscard]] const std::optional<ApiError>& error() const { return error_; }
-    // Nothing more of this prompt is wanted though the engine may go on with it.
-    [[nodiscard]] bool is_prompt_over(size_t prompt_index) const;
+    // Nothing more of this sample is wanted though the engine may go on with it.
+    [[nodiscard]] bool is_sample_over(size_t prompt_index, int32_t sample_index) const;
     // For a client that waits; "" before the first event.
     [[nodiscard]] std::string_view keep_alive() const;
     // Behind is_over(); of Responses at any time.
@@ -66,6 +66,9 @@ class AnswerStream {
     };
 
     [[nodiscard]] AnswerWriter& writer();
+    [[nodiscard]] size_t choice_index(size_t prompt_index, int32_t sample_index) const {
+        return prompt_index * static_cast<size_t>(samples_) + static_cast<size_t>(sample_index);
+    }
     void take_prompt(size_t prompt_index, const StepOutput& output);
     void take_record(size_t prompt_index, const StepOutput& output, StreamEvents& events);
     void write(std::vector<AnswerDelta> deltas, StreamEvents& events);

@@ -242,22 +242,23 @@ Status check_id(int64_t id, const Tokenizer& tokenizer, size_t index) {
 // The pipeline of the service over one answer. The stream points into it, so it does not move.
 class AnswerInSteps {
   public:
-    AnswerInSteps(const OpenAnswer& answer, const RecipeContext& context, int32_t end_id)
+    AnswerInSteps(const OpenAnswer& answer, const RecipeContext& context, int32_t end_id, bool has_events)
         : context_(context),
           end_id_(end_id),
           answer_context_{.tokenizer = context.tokenizer,
                           .end_token_ids = {end_id},
-                          .writer = {},
+                          .writer = {.has_events = has_events},
                           .make_call_id = [this](int32_t index) { return new_call_id(index, *context_.random); },
                           .unix_s = [this] { return context_.now_s; }},
           stream_(answer.request, plan_of(answer), answer.head, answer_context_) {}
 
-    static Result<std::unique_ptr<AnswerInSteps>> open(const OpenAnswer& answer, const RecipeContext& context) {
+    static Result<std::unique_ptr<AnswerInSteps>> open(const OpenAnswer& answer, const RecipeContext& context,
+                                                       bool has_events) {
         const std::optional<int32_t> end_id = context.tokenizer->find(kEndToken);
         if (!end_id) {
             return fail(ErrorCode::kUnsupported, "the tokenizer has no {}, expected one", kEndToken);
         }
-        return std::make_unique<AnswerInSteps>(answer, context, *end_id);
+        return std::make_unique<AnswerInSteps>(answer, context, *end_id, has_events);
     }
 
     // As one step of an engine. The end token of an output that stopped is added where it is missing.
@@ -295,7 +296,7 @@ Result<RecipeAnswer> RecipeAnswer::open(std::string_view input_json, Dialect dia
     DI_TRY(const JsonValue value, parse_json(input_json));
     DI_TRY(const JsonReader input, JsonReader::open(value, ""));
     DI_TRY(const OpenAnswer answer, open_answer(input, dialect, context));
-    DI_TRY(std::unique_ptr<AnswerInSteps> steps, AnswerInSteps::open(answer, context));
+    DI_TRY(std::unique_ptr<AnswerInSteps> steps, AnswerInSteps::open(answer, context, true));
     return RecipeAnswer(std::move(steps));
 }
 
@@ -322,14 +323,17 @@ Result<std::string> RecipeAnswer::body() {
 
 namespace {
 
-// With one step for the whole output.
+// With one step for the whole output. `events`: nullptr where the body alone is wanted.
 Result<std::string> decode_ids(const OpenAnswer& answer, const ModelOutput& output, const RecipeContext& context,
-                               StreamEvents& events) {
+                               StreamEvents* events) {
     if (output.is_filtered) {
         return fail(ErrorCode::kInvalidArgument, "finish_reason: content_filter, expected stop or length with token_ids");
     }
-    DI_TRY(const auto whole, AnswerInSteps::open(answer, context));
-    events = whole->take(output.token_ids, output.finish);
+    DI_TRY(const auto whole, AnswerInSteps::open(answer, context, events != nullptr));
+    StreamEvents made = whole->take(output.token_ids, output.finish);
+    if (events != nullptr) {
+        *events = std::move(made);
+    }
     return whole->body();
 }
 
@@ -379,7 +383,7 @@ Result<AnswerUsage> usage_of(const std::string& text, const AnswerHead& head, co
 }
 
 Result<std::string> decode_text(const OpenAnswer& answer, const ModelOutput& output, const RecipeContext& context,
-                                StreamEvents& events) {
+                                StreamEvents* wanted_events) {
     AnswerParserOptions options = parser_options(answer);
     options.finds_markers_in_text = true;
     AnswerParser parser(options);
@@ -390,7 +394,9 @@ Result<std::string> decode_text(const OpenAnswer& answer, const ModelOutput& out
     if (is_whole) {
         parser.finish(output.is_filtered || output.finish == FinishReason::kLength, pieces);
     }
-    const auto writer = make_answer_writer(answer.request, answer.head, {});
+    StreamEvents unheard;
+    StreamEvents& events = wanted_events == nullptr ? unheard : *wanted_events;
+    const auto writer = make_answer_writer(answer.request, answer.head, {.has_events = wanted_events != nullptr});
     writer->begin(events);
     for (AnswerEvent& piece : pieces) {
         writer->delta(delta_of(std::move(piece), *context.random), events);
@@ -414,8 +420,9 @@ Result<std::string> recipe_decode(std::string_view input_json, Dialect dialect, 
     DI_TRY(const OpenAnswer answer, open_answer(input, dialect, context));
     DI_TRY(const ModelOutput output, parse_output(input, *context.tokenizer));
     StreamEvents events;
+    StreamEvents* wanted = is_stream ? &events : nullptr;
     DI_TRY(std::string whole,
-           output.text ? decode_text(answer, output, context, events) : decode_ids(answer, output, context, events));
+           output.text ? decode_text(answer, output, context, wanted) : decode_ids(answer, output, context, wanted));
     if (!is_stream) {
         return whole;
     }

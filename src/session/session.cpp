@@ -136,9 +136,9 @@ std::optional<PromptOutput> Session::output_of(StepOutput step) {
         take_tokens(step, sample, *output);
         if (output->finish != FinishReason::kNone) {
             sample.is_ended = true;
-            // The engine aborts whole requests only: while other samples run on, this one runs unheard.
-            if (--running.open_count == 0 && step.finish == FinishReason::kNone) {
-                loaded_->engine->abort_request(step.request_id);
+            --running.open_count;
+            if (step.finish == FinishReason::kNone) {
+                loaded_->engine->abort_sample(step.request_id, step.sample_index);
             }
         }
         output->prompt_logprobs = std::move(step.prompt_logprobs);

@@ -126,6 +126,7 @@ class Session {
     // What the model's authors advise, for requests that say nothing else.
     [[nodiscard]] SamplingParams default_sampling() const { return preparer_->default_sampling(); }
 
+    [[nodiscard]] const SessionOptions& options() const { return options_; }
     [[nodiscard]] const std::string& model_directory() const { return options_.engine.model_directory; }
     [[nodiscard]] const ModelConfig& config() const { return loaded_->config; }
     [[nodiscard]] const MemoryPlan& plan() const { return loaded_->plan; }

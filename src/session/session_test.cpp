@@ -211,6 +211,44 @@ TEST(Session, AStopStringEndsASubmittedPromptOnce) {
     EXPECT_EQ(end_count(outputs.at(submitted.id)), 1);
 }
 
+TEST(Session, NothingIsDrawnForASampleBehindItsStopStringWhileOthersRunOn) {
+    PromptRequest request = greedy("Once upon a time", 60);
+    request.sampling.temperature = 1.0;
+    request.sampling.seed = 7;
+    request.sampling.ignore_eos = true;
+    request.sampling.n = 2;
+    const PromptResult whole = run({request})[0];
+    ASSERT_EQ(whole.token_ids.size(), 60U);
+    const std::string stop = whole.text.substr(8, 6);
+    ASSERT_EQ(whole.other_samples[0].text.find(stop), std::string::npos);
+    request.stop = {stop};
+    const int64_t drawn_before = mini().stats().output_tokens;
+    const PromptResult stopped = run({request})[0];
+    EXPECT_EQ(stopped.finish, FinishReason::kStop);
+    EXPECT_LT(stopped.token_ids.size(), 30U);
+    EXPECT_EQ(stopped.other_samples[0].token_ids, whole.other_samples[0].token_ids);
+    // The sample that stopped may have had a round of drafts under way.
+    EXPECT_LE(mini().stats().output_tokens - drawn_before, 60 + static_cast<int64_t>(stopped.token_ids.size()) + 12);
+}
+
+TEST(Session, APromptThatFillsTheContextGetsOneTokenAndALongerOneAnErrorWithBothNumbers) {
+    const auto answer_to = [](size_t prompt_tokens) {
+        PromptRequest request = greedy("", 50);
+        request.prompt = std::vector<int32_t>(prompt_tokens, 300);
+        request.sampling.ignore_eos = true;
+        return run({request})[0];
+    };
+    for (const size_t prompt_tokens : {255U, 256U}) {
+        const PromptResult result = answer_to(prompt_tokens);
+        EXPECT_EQ(result.token_ids.size(), 1U) << prompt_tokens;
+        EXPECT_EQ(result.finish, FinishReason::kLength);
+    }
+    const PromptResult refused = answer_to(257);
+    EXPECT_EQ(refused.finish, FinishReason::kError);
+    EXPECT_TRUE(refused.token_ids.empty());
+    EXPECT_NE(refused.error->text.find("the prompt has 257 tokens, expected at most 256"), std::string::npos);
+}
+
 TEST(Session, AbortReachesPromptsInsideGenerateInEveryState) {
     std::vector<PromptRequest> requests;
     for (int i = 0; i < 30; ++i) {  // more than are prepared at a time

@@ -7,7 +7,6 @@ let conversation = [];   // messages as the next request sends them
 let images = [];         // {name, url}: attached to the next message
 let openCalls = [];      // {id, result}: calls of the last answer, each with its text area, not answered yet
 let running = null;      // AbortController of the answer that streams
-let model = "";          // "": the server's own
 
 export function authorization() {
   const key = byId("api-key").value.trim();
@@ -43,6 +42,8 @@ function setRunning(controller) {
   running = controller;
   byId("send").disabled = controller !== null;
   byId("stop").disabled = controller === null;
+  // A screen reader reads the answer when it is there, not letter by letter.
+  byId("messages").setAttribute("aria-busy", String(controller !== null));
   for (const button of document.querySelectorAll(".send-results")) button.disabled = controller !== null;
 }
 
@@ -56,13 +57,25 @@ function keepEndInView(change) {
 
 // --- what a request says ------------------------------------------------------
 
+// undefined: the field is empty. What is no number must not look like an empty field.
+function numberOf(id, name) {
+  const field = byId(id);
+  if (field.validity.badInput) throw new Error(`${name} is no number`);
+  return field.value === "" ? undefined : Number(field.value);
+}
+
 function requestBody() {
-  const body = { messages: conversation, stream: true, stream_options: { include_usage: true } };
-  if (model !== "") body.model = model;
+  // JSON leaves undefined fields out.
+  const body = {
+    model: byId("model").value || undefined,
+    messages: conversation,
+    stream: true,
+    stream_options: { include_usage: true },
+    temperature: numberOf("temperature", "Temperature"),
+    max_tokens: numberOf("max-tokens", "Max tokens"),
+  };
   if (byId("thinking").value !== "") body.thinking = { type: byId("thinking").value };
   if (byId("effort").value !== "" && byId("thinking").value !== "disabled") body.reasoning_effort = byId("effort").value;
-  if (byId("temperature").value !== "") body.temperature = Number(byId("temperature").value);
-  if (byId("max-tokens").value !== "") body.max_tokens = Number(byId("max-tokens").value);
   const tools = byId("tools").value.trim();
   if (tools !== "") {
     try {
@@ -191,6 +204,7 @@ async function readAnswer(answer, body, signal) {
   });
   if (!response.ok) throw new Error(await errorText(response));
   for await (const data of eventsOf(response)) {
+    signal.throwIfAborted();  // events that came together with the last one shown
     if (data === "[DONE]") return;
     keepEndInView(() => answer.take(JSON.parse(data)));
   }
@@ -323,26 +337,39 @@ function attach(file) {
   reader.readAsDataURL(file);
 }
 
-async function askForModel() {
+async function askForModels() {
+  const list = byId("model");
+  const chosen = list.value;
+  let models = [];
   try {
     const response = await fetch("/v1/models", { headers: authorization() });
     if (!response.ok) throw new Error(await errorText(response));
-    const first = (await response.json()).data[0];
-    model = first.id;
-    byId("model").textContent = `${first.id}, context ${first.max_model_len} tokens`;
+    models = (await response.json()).data;
     showStatus("");
   } catch (error) {
-    model = "";
-    byId("model").textContent = "no model yet";
-    showStatus(`The server's model is not known: ${error.message}`, true);
+    showStatus(`The server's models are not known: ${error.message}`, true);
   }
+  list.replaceChildren();
+  for (const { id, max_model_len } of models) {
+    const option = add(list, "option", "", id);
+    option.dataset.context = max_model_len;
+    option.selected = id === chosen;
+  }
+  list.disabled = models.length === 0;
+  showContext();
+}
+
+function showContext() {
+  const option = byId("model").selectedOptions[0];
+  byId("context").textContent = option ? `context ${option.dataset.context} tokens` : "no model yet";
 }
 
 byId("api-key").value = sessionStorage.getItem(KEY_ITEM) ?? "";
 byId("api-key").addEventListener("change", () => {
   sessionStorage.setItem(KEY_ITEM, byId("api-key").value.trim());
-  askForModel();
+  askForModels();
 });
+byId("model").addEventListener("change", showContext);
 byId("thinking").addEventListener("change", () => { byId("effort").disabled = byId("thinking").value === "disabled"; });
 byId("attach").addEventListener("change", () => {
   for (const file of byId("attach").files) attach(file);
@@ -360,4 +387,4 @@ byId("input").addEventListener("keydown", (event) => {
 });
 byId("stop").addEventListener("click", () => running?.abort());
 byId("new-chat").addEventListener("click", beginNewChat);
-askForModel();
+askForModels();

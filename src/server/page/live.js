@@ -2,6 +2,7 @@
 import { authorization, errorText } from "./app.js";
 
 const PERIOD_MS = 1000;
+const ANSWER_MS_MAX = 10000;  // a server that hangs is said to, instead of showing old numbers as new ones
 const byId = (id) => document.getElementById(id);
 let previous = null;  // {engine, at}: what the next tick subtracts
 
@@ -61,7 +62,7 @@ function showAcceptance(engine) {
   verified.forEach((count, index) => {
     const row = child(positions, "li", "");
     const bar = child(row, "meter", "");
-    bar.max = 1;
+    bar.setAttribute("aria-label", `accepted at position ${index + 1}`);
     bar.value = count > 0 ? engine.accepted_by_position[index] / count : 0;
     row.append(percent(engine.accepted_by_position[index], count));
   });
@@ -80,8 +81,10 @@ function showRequests(requests) {
 }
 
 function showNote(text, isError) {
-  byId("live-note").textContent = text;
-  byId("live-note").classList.toggle("error", isError);
+  const note = byId("live-note");
+  // Text that is set again is read aloud again.
+  if (note.textContent !== text) note.textContent = text;
+  note.classList.toggle("error", isError);
 }
 
 function clear() {
@@ -92,7 +95,11 @@ function clear() {
 }
 
 async function tick() {
-  const response = await fetch("/debug/state", { headers: authorization(), cache: "no-store" });
+  const response = await fetch("/debug/state", {
+    headers: authorization(),
+    cache: "no-store",
+    signal: AbortSignal.timeout(ANSWER_MS_MAX),
+  });
   if (!response.ok) {
     clear();
     const said = await errorText(response);
