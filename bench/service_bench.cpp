@@ -1,8 +1,9 @@
 // What the service costs beside an engine: HTTP, event streams, detokeniser, parser, writers; the backend is one that emits
 // tokens on a clock (tests/paced_backend.h). Server and clients are two processes of this machine.
-//   service_bench [--model DIR] [--streams 2000] [--tokens 64] [--interval-ms 200]   CPU a token event, added delay
-//   service_bench --requests 100000 [--tokens 4]                                      memory over many requests
-// Limits: 30 us of CPU a token event (a bare send() on loopback takes 8 to 10), 1 ms of added delay at p99.
+//   service_bench [--model DIR] [--streams 2000] [--tokens 64] [--interval-ms 200] [--step-ms 1]   CPU a token, added delay
+//   service_bench --requests 100000 [--tokens 4]                                                    memory over many requests
+// Limits: 30 us of CPU a token event, 1 ms of added delay at p99. The floor is a bare send() of such an event to each of as many
+// connections, which is printed beside it; on loopback it includes the receiver's half of TCP.
 
 #include <algorithm>
 #include <atomic>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +40,7 @@ struct Asked {
     int64_t streams = 2000;
     int64_t tokens = 0;
     int64_t interval_ms = 200;
+    int64_t step_ms = 1;
     int64_t requests = 0;
 };
 
@@ -83,7 +86,8 @@ void serve(const Asked& asked, EmissionTimes* times, int tell_port, int until_cl
     if (times != nullptr) {
         emitted = [times](uint64_t seed, int64_t index, SteadyTime when) { times->at(seed, index) = nanoseconds(when); };
     }
-    PacedBackend backend(words, std::chrono::milliseconds(asked.requests > 0 ? 0 : asked.interval_ms), emitted);
+    PacedBackend backend(words, std::chrono::milliseconds(asked.requests > 0 ? 0 : asked.interval_ms),
+                         std::chrono::milliseconds(asked.requests > 0 ? 0 : asked.step_ms), emitted);
     SystemClock clock;
     SystemRandom random;
     Settings engine;
@@ -134,6 +138,48 @@ double resident_mib(pid_t process) {
     return static_cast<double>(pages) * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
 }
 
+// The first tokens come while all the requests are read.
+constexpr int64_t kFirstMeasured = 8;
+
+// CPU of a send() of an event's size, over so many connections in turn. Nobody reads, so that no wake-up is in it.
+double send_us(int64_t connections) {
+    constexpr int kRounds = 16;
+    const std::string event(230, 'x');
+    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(address);
+    std::vector<int> ends;
+    bool is_good = ::bind(listener, reinterpret_cast<sockaddr*>(&address), length) == 0 && ::listen(listener, 128) == 0 &&
+                   ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+    for (int64_t i = 0; is_good && i < connections; ++i) {
+        ends.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        is_good = ::connect(ends.back(), reinterpret_cast<const sockaddr*>(&address), length) == 0;
+        ends.push_back(::accept(listener, nullptr, nullptr));
+        const int on = 1;
+        (void)::setsockopt(ends.back(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    }
+    const auto thread_us = [] {
+        rusage usage{};
+        ::getrusage(RUSAGE_THREAD, &usage);
+        return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
+               static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    };
+    const double before_us = thread_us();
+    for (int round = 0; is_good && round < kRounds; ++round) {
+        for (size_t i = 1; i < ends.size(); i += 2) {
+            is_good = ::send(ends[i], event.data(), event.size(), MSG_NOSIGNAL) == std::ssize(event) && is_good;
+        }
+    }
+    const double spent_us = thread_us() - before_us;
+    for (const int end : ends) {
+        ::close(end);
+    }
+    ::close(listener);
+    return is_good ? spent_us / static_cast<double>(kRounds * connections) : 0.0;
+}
+
 int measure_streams(const Asked& asked, uint16_t port, pid_t server, EmissionTimes& times) {
     const std::unique_ptr<Session> session = open_model(asked.model);
     const StreamWords words(session->tokenizer());
@@ -144,13 +190,17 @@ int measure_streams(const Asked& asked, uint16_t port, pid_t server, EmissionTim
     std::vector<Stream> streams(static_cast<size_t>(asked.streams));
     std::vector<int64_t> delays;
     delays.reserve(static_cast<size_t>(asked.streams * asked.tokens));
+    int64_t token_count = 0;
     bool is_wrong = false;
     const auto on_text = [&](uint64_t seed, std::string_view text) {
         const int64_t now = nanoseconds(std::chrono::steady_clock::now());
         Stream& stream = streams[seed];
         stream.text += text;
         while (!stream.text.empty() && stream.next < asked.tokens && stream.text.starts_with(words.text(seed, stream.next))) {
-            delays.push_back(now - times.at(seed, stream.next));
+            if (stream.next >= kFirstMeasured) {
+                delays.push_back(now - times.at(seed, stream.next));
+            }
+            ++token_count;
             stream.text.erase(0, words.text(seed, stream.next).size());
             ++stream.next;
         }
@@ -162,8 +212,8 @@ int measure_streams(const Asked& asked, uint16_t port, pid_t server, EmissionTim
         [](uint64_t) {});
     const CrowdCounts counts = crowd.run();
     const double cpu = cpu_seconds(server) - cpu_before;
-    if (!counts.error.empty() || is_wrong || std::ssize(delays) != asked.streams * asked.tokens) {
-        fmt::print(stderr, "error: {} (tokens that came as they should: {} of {})\n", counts.error, delays.size(),
+    if (!counts.error.empty() || is_wrong || token_count != asked.streams * asked.tokens) {
+        fmt::print(stderr, "error: {} (tokens that came as they should: {} of {})\n", counts.error, token_count,
                    asked.streams * asked.tokens);
         return 1;
     }
@@ -172,10 +222,11 @@ int measure_streams(const Asked& asked, uint16_t port, pid_t server, EmissionTim
         return static_cast<double>(delays[static_cast<size_t>(share * static_cast<double>(delays.size() - 1))]) / 1e6;
     };
     fmt::print(
-        "{} streams at once, {} tokens each, one every {} ms: {:.1f} us of CPU a token, its share of the request included; "
-        "delay p50 {:.3f} ms, p90 {:.3f}, p99 {:.3f}, most {:.3f}; {} events for {} tokens\n",
-        asked.streams, asked.tokens, asked.interval_ms, cpu * 1e6 / static_cast<double>(delays.size()), delay_ms(0.5),
-        delay_ms(0.9), delay_ms(0.99), delay_ms(1.0), counts.pieces, delays.size());
+        "{} streams at once, {} tokens each, one every {} ms, steps of {} ms\n"
+        "CPU a token, its share of the request included: {:.1f} us, bare send() {:.1f} us\n"
+        "delay behind the backend (from token {} on): p50 {:.3f} ms, p90 {:.3f}, p99 {:.3f}, most {:.3f}\n",
+        asked.streams, asked.tokens, asked.interval_ms, asked.step_ms, cpu * 1e6 / static_cast<double>(token_count),
+        send_us(asked.streams), kFirstMeasured, delay_ms(0.5), delay_ms(0.9), delay_ms(0.99), delay_ms(1.0));
     return 0;
 }
 
@@ -244,10 +295,15 @@ int main(int count, char** arguments) {
     app.add_option("--streams", asked.streams)->check(CLI::Range(1, 8000));
     app.add_option("--tokens", asked.tokens)->check(CLI::Range(1, 900));
     app.add_option("--interval-ms", asked.interval_ms)->check(CLI::Range(0, 10000));
+    app.add_option("--step-ms", asked.step_ms)->check(CLI::Range(0, 1000));
     app.add_option("--requests", asked.requests)->check(CLI::Range(10, 10'000'000));
     CLI11_PARSE(app, count, arguments);
     if (asked.tokens == 0) {
         asked.tokens = asked.requests > 0 ? 4 : 64;
+    }
+    if (asked.requests == 0 && asked.tokens <= di::kFirstMeasured) {
+        fmt::print(stderr, "error: --tokens {}, expected more than {}\n", asked.tokens, di::kFirstMeasured);
+        return 2;
     }
     return di::run(asked);
 }

@@ -17,8 +17,9 @@
 #include "server/token_backend.h"
 #include "text/tokenizer.h"
 
-// A token backend without a model: each request gets its tokens one by one, a fixed time apart, each at its own phase. Which
-// tokens follows from the request's seed, so that whoever reads a stream knows what must stand in it.
+// A token backend without a model: each request gets its tokens one by one, a fixed time apart, each at its own phase, in steps
+// as an engine takes them. Which tokens follows from the request's seed, so that whoever reads a stream knows what must stand
+// in it.
 namespace di {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
@@ -55,8 +56,9 @@ class PacedBackend : public TokenBackend {
     // Told when a token of a request leaves, on the backend's thread, before it does. May be empty.
     using Emitted = std::function<void(uint64_t seed, int64_t index, SteadyTime when)>;
 
-    PacedBackend(const StreamWords& words, std::chrono::microseconds interval, Emitted emitted)
-        : words_(words), interval_(interval), emitted_(std::move(emitted)) {}
+    // `step`: at most one a step; 0: as soon as something is due.
+    PacedBackend(const StreamWords& words, std::chrono::microseconds interval, std::chrono::microseconds step, Emitted emitted)
+        : words_(words), interval_(interval), step_(step), emitted_(std::move(emitted)) {}
     ~PacedBackend() override { end(); }
     PacedBackend(const PacedBackend&) = delete;
     PacedBackend& operator=(const PacedBackend&) = delete;
@@ -148,6 +150,9 @@ class PacedBackend : public TokenBackend {
             if (!outputs.empty()) {
                 sink_(std::move(outputs));
             }
+            if (step_.count() > 0) {
+                std::this_thread::sleep_until(now + step_);
+            }
             lock.lock();
         }
     }
@@ -173,6 +178,7 @@ class PacedBackend : public TokenBackend {
 
     const StreamWords& words_;
     const std::chrono::microseconds interval_;
+    const std::chrono::microseconds step_;
     const Emitted emitted_;
     Sink sink_;
     mutable std::mutex mutex_;  // guards everything below but thread_

@@ -6,6 +6,11 @@
 #include "base/check.h"
 
 namespace di {
+namespace {
+
+constexpr size_t kChoiceBytes = 256;  // room for one, usually
+
+}  // namespace
 
 ChunkWriter::ChunkWriter(const Request& request, AnswerHead head, ObjectNames names, bool has_events)
     : head_(std::move(head)),
@@ -46,9 +51,28 @@ void ChunkWriter::push(JsonObject chunk, StreamEvents& events) {
     events.push_back({.name = {}, .data = json_text(chunk.take())});
 }
 
-void ChunkWriter::send(JsonValue choice, const std::optional<AnswerUsage>& usage, StreamEvents& events) {
+// Most of a stream: what all chunks begin with is written once.
+void ChunkWriter::send(const JsonValue& choice, const std::optional<AnswerUsage>& usage, StreamEvents& events) {
     latest_ = usage.value_or(latest_);
-    push(chunk(std::move(choice)), events);
+    if (chunk_begin_.empty()) {
+        chunk_begin_ = json_text(head_members(names_.chunk).take());
+        chunk_begin_.back() = ',';  // in place of its brace
+        chunk_begin_ += " \"choices\": [";
+    }
+    StreamEvent& event = events.emplace_back();
+    event.data.reserve(chunk_begin_.size() + kChoiceBytes);
+    event.data = chunk_begin_;
+    event.data += json_text(choice);
+    event.data += ']';
+    switch (usage_form_) {
+        case UsageForm::kAbsent: break;
+        case UsageForm::kNull: event.data += ", \"usage\": null"; break;
+        case UsageForm::kSoFar:
+            event.data += ", \"usage\": ";
+            event.data += json_text(openai_usage(latest_));
+            break;
+    }
+    event.data += '}';
 }
 
 void ChunkWriter::send_first(JsonValue choice, const std::vector<int32_t>* prompt_token_ids, StreamEvents& events) {

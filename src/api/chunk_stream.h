@@ -38,7 +38,7 @@ class ChunkWriter : public AnswerWriter {
     // False: the body alone is wanted, and no chunk need be made.
     [[nodiscard]] bool has_events() const { return has_events_; }
     // A chunk with one choice. `usage`: so far, where the caller knows it.
-    void send(JsonValue choice, const std::optional<AnswerUsage>& usage, StreamEvents& events);
+    void send(const JsonValue& choice, const std::optional<AnswerUsage>& usage, StreamEvents& events);
     // The first chunk of a stream has the prompt's ids where they are asked for.
     void send_first(JsonValue choice, const std::vector<int32_t>* prompt_token_ids, StreamEvents& events);
     // The last chunk of a choice. That of the last choice may wait for the usage.
@@ -58,6 +58,7 @@ class ChunkWriter : public AnswerWriter {
     bool has_events_;
     UsageForm usage_form_;
     bool has_usage_chunk_;
+    std::string chunk_begin_;  // up to the choice; empty before the first
     int32_t open_choices_;
     AnswerUsage latest_;  // so far, then of the whole
     std::optional<JsonObject> waiting_;

@@ -31,7 +31,7 @@ const StreamWords& words() {
 }
 
 struct RunningService {
-    explicit RunningService(std::chrono::microseconds interval) : backend(words(), interval, {}) {
+    explicit RunningService(std::chrono::microseconds interval) : backend(words(), interval, {}, {}) {
         ServerOptions options = server_options(ServeSettings{}, Settings{}).value();
         options.http.port = 0;
         const ServiceParts parts{.preparer = &session().preparer(),
