@@ -10,11 +10,14 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/mman.h>
@@ -22,7 +25,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/clock.h"
@@ -290,19 +292,34 @@ int run(const Asked& asked) {
 
 int main(int count, char** arguments) {
     di::Asked asked;
-    CLI::App app("The service without a model.");
-    app.add_option("--model", asked.model);
-    app.add_option("--streams", asked.streams)->check(CLI::Range(1, 8000));
-    app.add_option("--tokens", asked.tokens)->check(CLI::Range(1, 900));
-    app.add_option("--interval-ms", asked.interval_ms)->check(CLI::Range(0, 10000));
-    app.add_option("--step-ms", asked.step_ms)->check(CLI::Range(0, 1000));
-    app.add_option("--requests", asked.requests)->check(CLI::Range(10, 10'000'000));
-    CLI11_PARSE(app, count, arguments);
+    const std::map<std::string, int64_t*> numbers = {{"--streams", &asked.streams},
+                                                     {"--tokens", &asked.tokens},
+                                                     {"--interval-ms", &asked.interval_ms},
+                                                     {"--step-ms", &asked.step_ms},
+                                                     {"--requests", &asked.requests}};
+    for (int i = 1; i + 1 < count; i += 2) {
+        const auto number = numbers.find(arguments[i]);
+        char* end = nullptr;
+        if (number != numbers.end()) {
+            *number->second = std::strtoll(arguments[i + 1], &end, 10);
+        } else if (std::string_view(arguments[i]) == "--model") {
+            asked.model = arguments[i + 1];
+        } else {
+            count = 0;
+        }
+        count = end != nullptr && *end != '\0' ? 0 : count;
+    }
     if (asked.tokens == 0) {
         asked.tokens = asked.requests > 0 ? 4 : 64;
     }
-    if (asked.requests == 0 && asked.tokens <= di::kFirstMeasured) {
-        fmt::print(stderr, "error: --tokens {}, expected more than {}\n", asked.tokens, di::kFirstMeasured);
+    const bool is_good = count % 2 == 1 && asked.streams > 0 && asked.streams <= 8000 && asked.interval_ms >= 0 &&
+                         asked.step_ms >= 0 && asked.requests >= 0 && asked.tokens <= 900 &&
+                         asked.tokens > (asked.requests > 0 ? 0 : di::kFirstMeasured);
+    if (!is_good) {
+        fmt::print(stderr,
+                   "usage: service_bench [--model DIR] [--streams 1..8000] [--tokens {}..900] [--interval-ms N] "
+                   "[--step-ms N] [--requests N]\n",
+                   di::kFirstMeasured + 1);
         return 2;
     }
     return di::run(asked);
