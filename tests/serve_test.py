@@ -50,12 +50,14 @@ def test_chat_answers_alike_whole_and_streamed(client):
     assert whole.usage.prompt_tokens > 0
     assert whole.usage.total_tokens == whole.usage.prompt_tokens + whole.usage.completion_tokens
     stream = client.chat.completions.create(
-        model="v41-mini", messages=QUESTION, temperature=0, max_tokens=40, stream=True, stream_options={"include_usage": True}, **off()
+        model="v41-mini", messages=QUESTION, temperature=0, max_tokens=40, stream=True,
+        stream_options={"include_usage": True}, **off()
     )
     chunks = list(stream)
     text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
     assert text == whole.choices[0].message.content
-    assert [c.choices[0].finish_reason for c in chunks if c.choices and c.choices[0].finish_reason] == [whole.choices[0].finish_reason]
+    reasons = [c.choices[0].finish_reason for c in chunks if c.choices and c.choices[0].finish_reason]
+    assert reasons == [whole.choices[0].finish_reason]
     assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
     assert len({c.id for c in chunks}) == 1
 
@@ -72,7 +74,8 @@ def test_thinking_comes_as_reasoning(client):
 def test_samples_with_a_seed_differ_and_come_again(client):
     def four():
         answer = client.chat.completions.create(
-            model="v41-mini", messages=[{"role": "user", "content": "Tell me a story"}], n=4, seed=7, temperature=1.0, max_tokens=24, **off()
+            model="v41-mini", messages=[{"role": "user", "content": "Tell me a story"}], n=4, seed=7, temperature=1.0,
+            max_tokens=24, **off()
         )
         return [choice.message.content for choice in answer.choices]
 
@@ -111,7 +114,12 @@ def test_logprobs_belong_to_the_tokens_of_the_answer(client):
 
 
 def test_structured_output_fills_the_schema(client):
-    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 10}, "age": {"type": "integer"}}, "required": ["name", "age"], "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string", "maxLength": 10}, "age": {"type": "integer"}},
+        "required": ["name", "age"],
+        "additionalProperties": False,
+    }
     answer = client.chat.completions.create(
         model="v41-mini",
         messages=[{"role": "user", "content": "A person as JSON"}],
@@ -173,15 +181,19 @@ def test_background_responses_go_on_alone(client):
     while time.monotonic() < deadline and client.responses.retrieve(started.id).status in ("queued", "in_progress"):
         time.sleep(0.05)
     assert client.responses.retrieve(started.id).status in ("completed", "incomplete")
-    long = client.responses.create(model="v41-mini", input="Hello", max_output_tokens=1500, background=True, extra_body={"ignore_eos": True})
+    long = client.responses.create(
+        model="v41-mini", input="Hello", max_output_tokens=1500, background=True, extra_body={"ignore_eos": True}
+    )
     assert client.responses.cancel(long.id).status == "cancelled"
 
 
 def test_messages_answer_and_stream(claude):
     thinking = {"type": "disabled"}
-    whole = claude.messages.create(model="v41-mini", max_tokens=30, messages=QUESTION, thinking=thinking, extra_body={"temperature": 0})
+    asked = {"model": "v41-mini", "max_tokens": 30, "messages": QUESTION, "thinking": thinking}
+    asked["extra_body"] = {"temperature": 0}
+    whole = claude.messages.create(**asked)
     assert whole.content[0].type == "text" and whole.stop_reason in ("end_turn", "max_tokens")
-    with claude.messages.stream(model="v41-mini", max_tokens=30, messages=QUESTION, thinking=thinking, extra_body={"temperature": 0}) as stream:
+    with claude.messages.stream(**asked) as stream:
         text = "".join(stream.text_stream)
         final = stream.get_final_message()
     assert text == whole.content[0].text
@@ -204,7 +216,9 @@ def test_tools_go_round(client):
     assert call.function.name == "get_weather"
     assert isinstance(json.loads(call.function.arguments), dict)
     messages += [message.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
-    after = client.chat.completions.create(model="v41-mini", messages=messages, tools=[TOOL], temperature=0, max_tokens=40, **off())
+    after = client.chat.completions.create(
+        model="v41-mini", messages=messages, tools=[TOOL], temperature=0, max_tokens=40, **off()
+    )
     assert after.choices[0].finish_reason in ("stop", "length", "tool_calls")
 
 
@@ -225,7 +239,8 @@ def test_the_asynchronous_client_runs_many_at_once(server):
     async def run():
         client = openai.AsyncOpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
         asked = [
-            client.chat.completions.create(model="v41-mini", messages=QUESTION, temperature=0, max_tokens=16, **off()) for _ in range(12)
+            client.chat.completions.create(model="v41-mini", messages=QUESTION, temperature=0, max_tokens=16, **off())
+            for _ in range(12)
         ]
         answers = await asyncio.gather(*asked)
         await client.close()
@@ -235,7 +250,9 @@ def test_the_asynchronous_client_runs_many_at_once(server):
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/tokenize"])
-@pytest.mark.parametrize("body", [b"[]", b"5", b'"x"', b"{:", b"", b'{"messages": "x", "prompt": 5, "input": 5}', '{"a":"你"}'.encode("gbk")])
+@pytest.mark.parametrize(
+    "body", [b"[]", b"5", b'"x"', b"{:", b"", b'{"messages": "x", "prompt": 5, "input": 5}', '{"a":"你"}'.encode("gbk")]
+)
 def test_a_broken_body_is_the_clients_fault(server, path, body):
     status, headers, answer = request(server, "POST", path, body)
     assert status == 400
@@ -393,7 +410,8 @@ def test_health_metrics_and_models(server, client, claude):
 def test_an_abort_by_name_ends_the_request(server):
     body = json.dumps({"messages": QUESTION, "max_tokens": 2000, "stream": True, "ignore_eos": True}).encode()
     raw = socket.create_connection(("127.0.0.1", server.port))
-    raw.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\nContent-Length: %d\r\n\r\n"
+    raw.sendall(head % len(body) + body)
     assert raw.recv(64)
     assert request(server, "POST", "/abort_request", {"rid": "mine"})[0] == 200
     assert request(server, "POST", "/abort_request", {"rid": "mine"})[0] == 404

@@ -4,6 +4,7 @@ DEEPINFER_TOOL_GENERATIONS says how many answers are drawn (60; the full run is 
 """
 
 import asyncio
+import copy
 import json
 import os
 import random
@@ -17,46 +18,49 @@ from server_process import Server
 GENERATIONS = int(os.environ.get("DEEPINFER_TOOL_GENERATIONS", "60"))
 OFFERED_MAX = 5  # the small model was trained on 1,024 tokens
 AT_ONCE = 16
-CITY = {"type": "string", "description": "City name"}
+TEXT = {"type": "string"}
+WHOLE = {"type": "integer"}
+NUMBER = {"type": "number"}
+CURRENCY = {"type": "string", "enum": ["EUR", "USD", "GBP"]}
+POINT = {"type": "object", "properties": {"x": WHOLE, "y": WHOLE}, "required": ["x", "y"]}
+NODE = {
+    "type": "object",
+    "properties": {"left": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
+    "required": ["left"],
+}
+
+
+def within(least, most):
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
+def schema(required, **properties):
+    """All properties; `required`: the names of some."""
+    return {"properties": properties, "required": required.split()}
+
 
 # name: parameters
 SCHEMAS = {
-    "get_weather": {"properties": {"city": CITY, "days": {"type": "integer"}}, "required": ["city"]},
+    "get_weather": schema("city", city={"type": "string", "description": "City name"}, days=WHOLE),
     "clock": {},
-    "search": {"properties": {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1, "maximum": 50}}, "required": ["query"]},
-    "set_volume": {"properties": {"level": {"type": "integer", "minimum": 0, "maximum": 10}}, "required": ["level"]},
-    "convert": {
-        "properties": {"amount": {"type": "number"}, "from": {"type": "string", "enum": ["EUR", "USD", "GBP"]}, "to": {"type": "string", "enum": ["EUR", "USD", "GBP"]}},
-        "required": ["amount", "from", "to"],
-    },
-    "book_room": {
-        "properties": {"hotel": {"type": "string"}, "nights": {"type": "integer", "minimum": 1, "maximum": 30}, "breakfast": {"type": "boolean"}},
-        "required": ["hotel", "nights"],
-    },
-    "send_mail": {
-        "properties": {"to": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3}, "text": {"type": "string"}},
-        "required": ["to", "text"],
-    },
-    "translate": {"properties": {"text": {"type": "string"}, "language": {"type": "string", "enum": ["de", "fr", "it"]}}, "required": ["text"]},
-    "add": {"properties": {"a": {"type": "number"}, "b": {"type": "number"}}, "required": ["a", "b"]},
-    "toggle": {"properties": {"on": {"type": "boolean"}}, "required": ["on"]},
-    "remind": {"properties": {"at": {"type": "string", "pattern": "^[0-2][0-9]:[0-5][0-9]$"}, "what": {"type": "string"}}, "required": ["at"]},
-    "lookup": {"properties": {"id": {"type": "string", "pattern": "^[A-Z]{2}[0-9]{3}$"}}, "required": ["id"]},
-    "note": {"properties": {"title": {"type": "string", "maxLength": 12}, "body": {"type": ["string", "null"]}}, "required": ["title", "body"]},
-    "point": {
-        "properties": {"where": {"type": "object", "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}, "required": ["x", "y"]}},
-        "required": ["where"],
-    },
-    "tag": {"properties": {"tags": {"type": "array", "items": {"enum": ["red", "blue"]}, "maxItems": 4}}},
-    "either": {"properties": {"value": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}, "required": ["value"]},
-    "tree": {
-        "properties": {"root": {"$ref": "#/$defs/node"}},
-        "required": ["root"],
-        "$defs": {"node": {"type": "object", "properties": {"left": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["left"]}},
-    },
-    "on_date": {"properties": {"date": {"type": "string", "format": "date"}}, "required": ["date"]},
-    "constant": {"properties": {"mode": {"const": "safe"}, "size": {"enum": [1, 2, 4]}}, "required": ["mode"]},
-    "free": {"properties": {"payload": {"type": "object"}}, "additionalProperties": True},
+    "search": schema("query", query=TEXT, limit=within(1, 50)),
+    "set_volume": schema("level", level=within(0, 10)),
+    "convert": schema("amount source target", amount=NUMBER, source=CURRENCY, target=CURRENCY),
+    "book_room": schema("hotel nights", hotel=TEXT, nights=within(1, 30), breakfast={"type": "boolean"}),
+    "send_mail": schema("to text", to={"type": "array", "items": TEXT, "minItems": 1, "maxItems": 3}, text=TEXT),
+    "translate": schema("text", text=TEXT, language={"type": "string", "enum": ["de", "fr", "it"]}),
+    "add": schema("a b", a=NUMBER, b=NUMBER),
+    "toggle": schema("on", on={"type": "boolean"}),
+    "remind": schema("at", at={"type": "string", "pattern": "^[0-2][0-9]:[0-5][0-9]$"}, what=TEXT),
+    "lookup": schema("id", id={"type": "string", "pattern": "^[A-Z]{2}[0-9]{3}$"}),
+    "note": schema("title body", title={"type": "string", "maxLength": 12}, body={"type": ["string", "null"]}),
+    "point": schema("where", where=POINT),
+    "tag": schema("", tags={"type": "array", "items": {"enum": ["red", "blue"]}, "maxItems": 4}),
+    "either": schema("value", value={"anyOf": [WHOLE, {"type": "null"}]}),
+    "tree": {**schema("root", root={"$ref": "#/$defs/node"}), "$defs": {"node": NODE}},
+    "on_date": schema("date", date={"type": "string", "format": "date"}),
+    "constant": schema("mode", mode={"const": "safe"}, size={"enum": [1, 2, 4]}),
+    "free": {**schema("", payload={"type": "object"}), "additionalProperties": True},
 }
 # Those whose schema is one of a strict tool as well.
 STRICT_TOO = {"set_volume", "convert", "add", "toggle", "lookup", "either"}
@@ -64,7 +68,7 @@ QUESTIONS = ["Weather in Paris?", "What time is it?", "Add two and three.", "Boo
 
 
 def parameters_of(name):
-    return {"type": "object", **SCHEMAS[name]} if SCHEMAS[name] else {}
+    return copy.deepcopy({"type": "object", **SCHEMAS[name]}) if SCHEMAS[name] else {}
 
 
 def request_for(number):
@@ -144,10 +148,11 @@ def check(asked, answer):
         if isinstance(asked["tool_choice"], dict):
             assert name == asked["tool_choice"]["function"]["name"]
         value = json.loads(arguments)
-        schema = offered[name]["parameters"]
-        jsonschema.validate(value, {**schema, "additionalProperties": schema.get("additionalProperties", not schema)})
+        declared = offered[name]["parameters"]
+        further = declared.get("additionalProperties", not declared)
+        jsonschema.validate(value, {**declared, "additionalProperties": further})
         if offered[name].get("strict"):
-            assert set(value) == set(schema["properties"])
+            assert set(value) == set(declared["properties"])
     return len(whole)
 
 
