@@ -156,22 +156,21 @@ void Service::take_request(HttpRequest request, std::shared_ptr<HttpReply> reply
     }
     if (match.route == nullptr) {
         if (match.allowed_methods.empty()) {
-            send_error(*exchange, {.kind = ApiErrorKind::kNotFound,
-                                   .message = fmt::format("there is nothing at {}", exchange->http.path)});
+            refuse(*exchange,
+                   {.kind = ApiErrorKind::kNotFound, .message = fmt::format("there is nothing at {}", exchange->http.path)});
         } else {
-            send_error(*exchange,
-                       {.kind = ApiErrorKind::kMethodNotAllowed,
-                        .message = fmt::format("{} {}, expected {}", exchange->http.method, exchange->http.path,
-                                               match.allowed_methods)},
-                       {{"allow", match.allowed_methods}});
+            refuse(*exchange,
+                   {.kind = ApiErrorKind::kMethodNotAllowed,
+                    .message =
+                        fmt::format("{} {}, expected {}", exchange->http.method, exchange->http.path, match.allowed_methods)},
+                   {{"allow", match.allowed_methods}});
         }
-        metrics_->count_error(*exchange, ApiErrorKind::kNotFound);
         return;
     }
     const std::string_view type = exchange->http.header("content-type");
     if (exchange->http.method == "POST" && !type.empty() && media_type(type) != "application/json") {
-        send_error(*exchange, {.kind = ApiErrorKind::kUnsupportedMediaType,
-                               .message = fmt::format("content-type {}, expected application/json", type)});
+        refuse(*exchange, {.kind = ApiErrorKind::kUnsupportedMediaType,
+                           .message = fmt::format("content-type {}, expected application/json", type)});
         return;
     }
     match.route->handle(*this, exchange);
@@ -202,8 +201,8 @@ bool Service::authorise(Exchange& exchange) {
     }
     if (keys_ == nullptr) {
         if (access == Access::kAdmin && !exchange.http.is_loopback) {
-            send_error(exchange, {.kind = ApiErrorKind::kPermission,
-                                  .message = "this route is for clients of this machine, since no keys are configured"});
+            refuse(exchange, {.kind = ApiErrorKind::kPermission,
+                              .message = "this route is for clients of this machine, since no keys are configured"});
             return false;
         }
         return true;
@@ -211,16 +210,16 @@ bool Service::authorise(Exchange& exchange) {
     const std::string_view given = presented_key(exchange.http.header("authorization"), exchange.http.header("x-api-key"));
     exchange.key = ApiKeyPtr(keys_, keys_->find(given));
     if (exchange.key == nullptr) {
-        send_error(exchange,
-                   {.kind = ApiErrorKind::kAuthentication,
-                    .message = given.empty() ? "no API key, expected the header \"Authorization: Bearer KEY\" or "
-                                               "\"x-api-key: KEY\""
-                                             : "this API key is not known"},
-                   {{"www-authenticate", "Bearer"}});
+        refuse(exchange,
+               {.kind = ApiErrorKind::kAuthentication,
+                .message = given.empty() ? "no API key, expected the header \"Authorization: Bearer KEY\" or "
+                                           "\"x-api-key: KEY\""
+                                         : "this API key is not known"},
+               {{"www-authenticate", "Bearer"}});
         return false;
     }
     if (access == Access::kAdmin && !exchange.key->is_admin) {
-        send_error(exchange, {.kind = ApiErrorKind::kPermission, .message = "this route needs a key marked admin"});
+        refuse(exchange, {.kind = ApiErrorKind::kPermission, .message = "this route needs a key marked admin"});
         return false;
     }
     return true;
@@ -283,9 +282,9 @@ tl::expected<std::shared_ptr<void>, ApiError> Service::admit(const Exchange& exc
     });
 }
 
-void Service::refuse(Exchange& exchange, const ApiError& error) {
+void Service::refuse(Exchange& exchange, const ApiError& error, HttpHeaders headers) {
     if (!exchange.reply->is_gone()) {
-        send_error(exchange, error);
+        send_error(exchange, error, std::move(headers));
     }
     metrics_->count_error(exchange, error.kind);
     log_->refused(exchange, error);

@@ -80,7 +80,7 @@ class Service {
     // taken.
     [[nodiscard]] tl::expected<std::shared_ptr<void>, ApiError> admit(const Exchange& exchange);
     // Answers with an error, if the client still listens, and writes it down.
-    void refuse(Exchange& exchange, const ApiError& error);
+    void refuse(Exchange& exchange, const ApiError& error, HttpHeaders headers = {});
     // Runs `work` on the pool; refuses the request when too much waits there.
     void run_on_pool(const ExchangePtr& exchange, std::function<void()> work);
     // From the pool back to the server's thread.

@@ -27,26 +27,61 @@ class SilentBackend : public TokenBackend {
     [[nodiscard]] EngineStats stats() const override { return {}; }
 };
 
-TEST(Service, ARequestThatFindsNoRoomOnThePoolIsRefusedAndWrittenDown) {
-    SessionOptions model;
-    model.engine.model_directory = DI_MODELS "/v41-mini";
-    model.engine.max_model_len = 256;
-    model.engine.max_num_seqs = 1;
-    const std::unique_ptr<Session> session = Session::open(model).value();
+struct RunningService {
+    RunningService() {
+        SessionOptions model;
+        model.engine.model_directory = DI_MODELS "/v41-mini";
+        model.engine.max_model_len = 256;
+        model.engine.max_num_seqs = 1;
+        session = Session::open(model).value();
+        ServerOptions options;
+        options.http.port = 0;
+        options.access_log = directory.file("access.log");
+        const ServiceParts parts{.preparer = &session->preparer(),
+                                 .backend = &backend,
+                                 .clock = &clock,
+                                 .random = &random,
+                                 .model_name = "m",
+                                 .context_tokens = 256};
+        service = Service::start(options, parts).value();
+    }
+
+    // Sends a request and expects this status, in the answer and in the last line of the access log, which names `route`.
+    void expect_refused(const char* method, const char* path, const char* type, int status) {
+        RawClient client(service->port());
+        std::string request = post_request(path, R"({"messages": [{"role": "user", "content": "q"}]})",
+                                           fmt::format("Content-Type: {}\r\nX-Request-Id: the-refused-one\r\n", type));
+        request.replace(0, request.find(' '), method);
+        ASSERT_TRUE(client.send(request));
+        const RawAnswer answer = client.answer();
+        EXPECT_EQ(answer.status, status) << answer.body;
+        const std::string log = read_file(directory.file("access.log"), 1 << 20).value();
+        const std::string last = log.substr(log.rfind('\n', log.size() - 2) + 1);
+        const Result<JsonValue> line = parse_json(last);
+        ASSERT_TRUE(line.has_value()) << log;
+        EXPECT_EQ(line->find("request_id")->as_string(), "the-refused-one");
+        EXPECT_EQ(line->find("route")->as_string(), path);
+        EXPECT_EQ(line->find("status")->as_int64(), status);
+    }
+
+    const TemporaryDirectory directory;
+    std::unique_ptr<Session> session;
     SilentBackend backend;
     SystemClock clock;
-    SeededRandom random(1);
-    const TemporaryDirectory directory;
-    ServerOptions options;
-    options.http.port = 0;
-    options.access_log = directory.file("access.log");
-    const ServiceParts parts{.preparer = &session->preparer(),
-                             .backend = &backend,
-                             .clock = &clock,
-                             .random = &random,
-                             .model_name = "m",
-                             .context_tokens = 256};
-    const std::unique_ptr<Service> service = Service::start(options, parts).value();
+    SeededRandom random{1};
+    std::unique_ptr<Service> service;
+};
+
+TEST(Service, WhatIsRefusedBeforeItsRouteIsWrittenDown) {
+    RunningService running;
+    running.expect_refused("POST", "/nothing/here", "application/json", 404);
+    running.expect_refused("PUT", "/nothing/there", "application/json", 404);
+    running.expect_refused("POST", "/tokenize", "text/plain", 415);
+}
+
+TEST(Service, ARequestThatFindsNoRoomOnThePoolIsRefusedAndWrittenDown) {
+    RunningService running;
+    Service* const service = running.service.get();
 
     // Every thread of the pool is held, then every place behind them is taken.
     std::latch begun(kTextThreads);
@@ -66,20 +101,8 @@ TEST(Service, ARequestThatFindsNoRoomOnThePoolIsRefusedAndWrittenDown) {
         }
     });
 
-    for (const char* path : {"/v1/chat/completions", "/tokenize"}) {
-        RawClient client(service->port());
-        ASSERT_TRUE(client.send(post_request(path, R"({"messages": [{"role": "user", "content": "q"}]})",
-                                             "Content-Type: application/json\r\nX-Request-Id: the-refused-one\r\n")));
-        const RawAnswer answer = client.answer();
-        EXPECT_EQ(answer.status, 503) << answer.body;
-        const std::string log = read_file(options.access_log, 1 << 20).value();
-        const std::string last = log.substr(log.rfind('\n', log.size() - 2) + 1);
-        const Result<JsonValue> line = parse_json(last);
-        ASSERT_TRUE(line.has_value()) << log;
-        EXPECT_EQ(line->find("request_id")->as_string(), "the-refused-one");
-        EXPECT_EQ(line->find("route")->as_string(), path);
-        EXPECT_EQ(line->find("status")->as_int64(), 503);
-    }
+    running.expect_refused("POST", "/v1/chat/completions", "application/json", 503);
+    running.expect_refused("POST", "/tokenize", "application/json", 503);
     may_end.count_down();
 }
 
