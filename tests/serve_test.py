@@ -397,8 +397,9 @@ def test_b32_clients_that_leave_free_what_they_had(server):
 def test_health_metrics_and_models(server, client, claude):
     assert request(server, "GET", "/health")[0] == 200
     assert json.loads(request(server, "GET", "/version")[2])["name"] == "deepinfer"
+    client.chat.completions.create(model="v41-mini", messages=QUESTION, max_tokens=1)
     text = request(server, "GET", "/metrics")[2].decode()
-    assert 'deepinfer_requests_total{endpoint="/v1/chat/completions",finish="stop"}' in text
+    assert 'deepinfer_requests_total{endpoint="/v1/chat/completions",finish="length"}' in text
     series = text.count("\n")
     for i in range(50):
         request(server, "POST", f"/path{i}", {"model": f"m{i}", "user": f"u{i}"})
