@@ -131,8 +131,8 @@ class PacedBackend : public TokenBackend {
                 continue;
             }
             const SteadyTime now = std::chrono::steady_clock::now();
-            if (due_.top().when > now) {
-                wake_.wait_until(lock, due_.top().when);
+            if (const SteadyTime next = due_.top().when; next > now) {  // a copy: what is due changes while it waits
+                wake_.wait_until(lock, next);
                 continue;
             }
             std::vector<StepOutput> outputs;
