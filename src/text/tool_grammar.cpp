@@ -173,14 +173,25 @@ class CallRules {
                 return fail(ErrorCode::kInvalidArgument, "{}: cannot be written in a call, expected a name without quotes",
                             member_path("properties", argument.name));
             }
-            const JsonValue* schema = tool.parameters.find("properties")->find(argument.name);
-            const uint32_t types = declared_types(tool.parameters, *schema);
-            const bool is_simple = is_plain(*schema) && ((types & kTypeObject) == 0 || types == kTypesAll);
             items.push_back(text_node(open_tag(kTags.parameter) + " name=\"" + argument.name + "\""));
-            items.push_back(is_simple ? typed_value(types) : schema_value(std::move(argument), first));
+            const uint32_t types = plain_types(tool, argument.name);
+            items.push_back(types != 0 ? typed_value(types) : schema_value(std::move(argument), first));
             items.push_back(text_node("\n"));
         }
         return items.empty() ? text_node("\n") : sequence_node(std::move(items));
+    }
+
+    // The types of a property of which its schema says no more; 0: more, or it is not declared beside `type` (behind a
+    // reference, say).
+    static uint32_t plain_types(const Tool& tool, std::string_view name) {
+        const JsonValue::Object& declared = properties_of(tool);
+        const auto found =
+            std::find_if(declared.begin(), declared.end(), [name](const JsonMember& member) { return member.key == name; });
+        if (found == declared.end() || !is_plain(found->value)) {
+            return 0;
+        }
+        const uint32_t types = declared_types(tool.parameters, found->value);
+        return (types & kTypeObject) == 0 || types == kTypesAll ? types : 0;  // objects are closed there
     }
 
     // Properties in any order; the required ones are there.

@@ -342,6 +342,18 @@ TEST(ToolGrammar, AStrictSchemaThatCannotBeHeldToIsAnErrorWithItsPlaceAndALooseO
     }
 }
 
+TEST(ToolGrammar, AStrictToolMayHaveItsPropertiesBehindAReference) {
+    Conversation one = conversation(false);
+    one.tools = {tool("search", R"({"$ref": "#/$defs/all", "$defs": {"all": {"type": "object", "properties": {"a": {"type":
+        "integer"}}, "required": ["a"], "additionalProperties": false}}})",
+                      true)};
+    const auto taken = [&one](std::string_view value) {
+        return refused_part(*mask_of(one), block(search(parameter("a", "false", value)))).empty();
+    };
+    EXPECT_TRUE(taken("3"));
+    EXPECT_FALSE(taken("3.5"));
+}
+
 TEST(ToolGrammar, ATokenizerWithoutAMarkerCallsNothing) {
     const Tokenizer plain = Tokenizer::open(DI_TEST_DATA "/v41-tiny").value();
     ASSERT_FALSE(plain.find(kToolMarkerToken).has_value());
