@@ -1,18 +1,11 @@
 #include "http/request_target.h"
 
+#include "base/hex.h"
 #include "http/server.h"
 
 namespace di {
 
 namespace {
-
-int hex_value(char c) {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    const char lower = static_cast<char>(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
 
 std::optional<std::string> percent_decoded(std::string_view text) {
     std::string decoded;

@@ -3,13 +3,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/hex.h"
 
 namespace di {
 namespace {
-
-int hex_value(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 std::string decoded(std::string_view text) {
     std::string result;

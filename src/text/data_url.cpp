@@ -4,19 +4,12 @@
 #include <utility>
 
 #include "base/base64.h"
+#include "base/hex.h"
 #include "text/json_text.h"
 #include "text/limits.h"
 
 namespace di {
 namespace {
-
-int hex_value(char c) {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    const char lower = static_cast<char>(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
 
 // Bytes that stand for themselves are printable ASCII: of others nobody knows which bytes of a file they were.
 Result<std::string> percent_decoded(std::string_view text) {
