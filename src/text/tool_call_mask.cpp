@@ -65,24 +65,16 @@ bool ToolCallMask::accept(int32_t token_id) {
     } else {
         return false;
     }
-    history_.push_back(state_);
-    if (history_.size() > static_cast<size_t>(kTokenMaskRollbackMax)) {
-        history_.pop_front();
-    }
+    history_.remember(state_);
     state_ = next;
     return true;
 }
 
 void ToolCallMask::rollback(int32_t count) {
-    DI_CHECK(count >= 0 && static_cast<size_t>(count) <= history_.size(), "a rollback of more tokens than are remembered");
     // An output passes one of the two masks at most: none leads back to free text.
     TokenMask* mask = inner(state_.phase);
-    int32_t inner_count = 0;
-    for (int32_t i = 0; i < count; ++i) {
-        state_ = history_.back();
-        history_.pop_back();
-        inner_count += inner(state_.phase) != nullptr ? 1 : 0;
-    }
+    const int32_t inner_count =
+        history_.take_back(count, state_, [this](const State& before) { return inner(before.phase) != nullptr; });
     if (inner_count > 0) {
         mask->rollback(inner_count);
     }

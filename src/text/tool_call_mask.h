@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/token_mask.h"
+#include "text/state_history.h"
 
 namespace di {
 
@@ -50,7 +50,7 @@ class ToolCallMask : public TokenMask {
     std::unique_ptr<TokenMask> behind_marker_;
     std::unique_ptr<TokenMask> behind_reasoning_;
     State state_;
-    std::deque<State> history_;  // before each of the last tokens, at most kTokenMaskRollbackMax
+    StateHistory<State> history_;
 };
 
 }  // namespace di

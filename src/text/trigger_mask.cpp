@@ -63,22 +63,14 @@ bool TriggerMask::accept(int32_t token_id) {
             break;
         case Phase::kEnded: return false;
     }
-    history_.push_back(state_);
-    if (history_.size() > static_cast<size_t>(kTokenMaskRollbackMax)) {
-        history_.pop_front();
-    }
+    history_.remember(state_);
     state_ = next;
     return true;
 }
 
 void TriggerMask::rollback(int32_t count) {
-    DI_CHECK(count >= 0 && static_cast<size_t>(count) <= history_.size(), "a rollback of more tokens than are remembered");
-    int32_t inner_count = 0;
-    for (int32_t i = 0; i < count; ++i) {
-        state_ = history_.back();
-        history_.pop_back();
-        inner_count += state_.phase == Phase::kInner ? 1 : 0;
-    }
+    const int32_t inner_count =
+        history_.take_back(count, state_, [](const State& before) { return before.phase == Phase::kInner; });
     if (inner_count > 0) {
         inner_->rollback(inner_count);
     }

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/token_mask.h"
+#include "text/state_history.h"
 
 namespace di {
 
@@ -40,7 +40,7 @@ class TriggerMask : public TokenMask {
     std::optional<int32_t> bound_;
     std::vector<int32_t> end_token_ids_;
     State state_;
-    std::deque<State> history_;  // before each of the last tokens, at most kTokenMaskRollbackMax
+    StateHistory<State> history_;
 };
 
 }  // namespace di
