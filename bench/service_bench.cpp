@@ -27,11 +27,8 @@
 
 #include <fmt/format.h>
 
-#include "base/clock.h"
-#include "base/random.h"
-#include "server/service.h"
-#include "session/session.h"
 #include "tests/paced_backend.h"
+#include "tests/service_over.h"
 #include "tests/stream_crowd.h"
 
 namespace di {
@@ -94,16 +91,7 @@ void serve(const Asked& asked, EmissionTimes* times, int tell_port, int until_cl
     SystemRandom random;
     Settings engine;
     engine.queue_max = asked.streams + 1000;
-    ServerOptions options = server_options(ServeSettings{}, engine).value();
-    options.http.port = 0;
-    const auto service = Service::start(options, {.preparer = &session->preparer(),
-                                                  .backend = &backend,
-                                                  .clock = &clock,
-                                                  .random = &random,
-                                                  .model_name = "v41-mini",
-                                                  .context_tokens = 1024,
-                                                  .fingerprint = "fp",
-                                                  .version = "0"});
+    const auto service = service_over(*session, backend, clock, random, server_options(ServeSettings{}, engine).value());
     if (!service) {
         fmt::print(stderr, "error: {}\n", service.error().text);
         std::_Exit(1);

@@ -29,16 +29,6 @@ def server():
         yield running
 
 
-@pytest.fixture(scope="module")
-def client(server):
-    return openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
-
-
-@pytest.fixture(scope="module")
-def claude(server):
-    return anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0)
-
-
 # --- every body and event is one of the typed models -----------------------------------------------------------------
 
 NAMED = {"name": "get_weather", "description": "Weather of a city."}

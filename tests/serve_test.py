@@ -30,16 +30,6 @@ def server():
         yield running
 
 
-@pytest.fixture(scope="module")
-def client(server):
-    return openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
-
-
-@pytest.fixture(scope="module")
-def claude(server):
-    return anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0)
-
-
 def off(**more):
     return {"extra_body": {"thinking": {"type": "disabled"}, **more}}
 

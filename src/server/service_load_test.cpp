@@ -5,11 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/clock.h"
-#include "base/random.h"
 #include "paced_backend.h"
-#include "server/service.h"
-#include "session/session.h"
+#include "service_over.h"
 #include "stream_crowd.h"
 
 // Many answers at once through the whole service, with a backend that needs no model.
@@ -32,17 +29,7 @@ const StreamWords& words() {
 
 struct RunningService {
     explicit RunningService(std::chrono::microseconds interval) : backend(words(), interval, {}, {}) {
-        ServerOptions options = server_options(ServeSettings{}, Settings{}).value();
-        options.http.port = 0;
-        const ServiceParts parts{.preparer = &session().preparer(),
-                                 .backend = &backend,
-                                 .clock = &clock,
-                                 .random = &random,
-                                 .model_name = "v41-mini",
-                                 .context_tokens = 1024,
-                                 .fingerprint = "fp",
-                                 .version = "0"};
-        service = Service::start(options, parts).value();
+        service = service_over(session(), backend, clock, random, server_options(ServeSettings{}, Settings{}).value()).value();
     }
 
     SystemClock clock;

@@ -7,30 +7,17 @@
 
 #include "base/file_io.h"
 #include "server/routes.h"
+#include "silent_backend.h"
 
 namespace di {
 namespace {
-
-class FakeBackend : public TokenBackend {
-  public:
-    void start(Sink /*sink*/) override {}
-    void stop() override {}
-    void submit(TokenRequest /*request*/) override {}
-    void cancel(uint64_t /*id*/) override {}
-    void cancel_sample(uint64_t /*id*/, int32_t /*sample_index*/) override {}
-    void reset_prefix_cache() override {}
-    [[nodiscard]] BackendHealth health() const override { return {}; }
-    [[nodiscard]] EngineStats stats() const override { return now; }
-
-    EngineStats now{};
-};
 
 bool has_line(const std::string& text, const std::string& line) {
     return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
 }
 
 TEST(ServiceMetrics, TotalsOfTheEngineAreCountedOnce) {
-    FakeBackend backend;
+    SilentBackend backend;
     ServiceMetrics metrics(backend);
     backend.now.preemptions = 2;
     backend.now.drafted_tokens = 30;
@@ -48,7 +35,7 @@ TEST(ServiceMetrics, TotalsOfTheEngineAreCountedOnce) {
 }
 
 TEST(ServiceMetrics, PathsThatClientsMakeUpAreOneSeries) {
-    FakeBackend backend;
+    SilentBackend backend;
     ServiceMetrics metrics(backend);
     for (int i = 0; i < 10'000; ++i) {
         Exchange exchange;
@@ -65,7 +52,7 @@ TEST(ServiceMetrics, PathsThatClientsMakeUpAreOneSeries) {
 }
 
 TEST(ServiceMetrics, AreDocumented) {
-    FakeBackend backend;
+    SilentBackend backend;
     ServiceMetrics metrics(backend);
     metrics.count_error({}, ApiErrorKind::kNotFound);
     const std::string page = read_file("docs/serving.md", 1 << 20).value();

@@ -7,25 +7,13 @@
 #include "base/file_io.h"
 #include "http/server_harness.h"
 #include "server/limits.h"
-#include "session/session.h"
+#include "service_over.h"
+#include "silent_backend.h"
 #include "temporary_directory.h"
 #include "text/json_text.h"
 
 namespace di {
 namespace {
-
-// Ready, and nothing ever comes of it.
-class SilentBackend : public TokenBackend {
-  public:
-    void start(Sink /*sink*/) override {}
-    void stop() override {}
-    void submit(TokenRequest /*request*/) override {}
-    void cancel(uint64_t /*id*/) override {}
-    void cancel_sample(uint64_t /*id*/, int32_t /*sample_index*/) override {}
-    void reset_prefix_cache() override {}
-    [[nodiscard]] BackendHealth health() const override { return {.is_ready = true}; }
-    [[nodiscard]] EngineStats stats() const override { return {}; }
-};
 
 struct RunningService {
     RunningService() {
@@ -35,15 +23,8 @@ struct RunningService {
         model.engine.max_num_seqs = 1;
         session = Session::open(model).value();
         ServerOptions options;
-        options.http.port = 0;
         options.access_log = directory.file("access.log");
-        const ServiceParts parts{.preparer = &session->preparer(),
-                                 .backend = &backend,
-                                 .clock = &clock,
-                                 .random = &random,
-                                 .model_name = "m",
-                                 .context_tokens = 256};
-        service = Service::start(options, parts).value();
+        service = service_over(*session, backend, clock, random, options).value();
     }
 
     // Sends a request and expects this status, in the answer and in the last line of the access log, which names `route`.
