@@ -19,6 +19,7 @@ struct Avx512Simd {
     using Half = uint16_t __attribute__((vector_size(32)));
     using Byte = uint8_t __attribute__((vector_size(16)));
     using Fp4Table = Float;
+    static constexpr float kFp8BitsFactor = 0x1p120F;
 
     DI_KERNEL_INLINE static Float set1(float x) { return (Float)_mm512_set1_ps(x); }
     DI_KERNEL_INLINE static Float fma(Float a, Float b, Float c) {
@@ -48,6 +49,17 @@ struct Avx512Simd {
         out[0] = (Float)_mm512_mul_ps(_mm512_cvtph_ps(_mm512_castsi512_si256(halves)), factor);
         out[1] = (Float)_mm512_mul_ps(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)), factor);
     }
+
+    // As in avx2_kernels.cpp: e4m3 bits at the places of a float's are 2^120 too small.
+    DI_KERNEL_INLINE static void fp8_block_bits(const uint8_t* data, Float* out) {
+        const __m512i keep = _mm512_set1_epi32(static_cast<int32_t>(0x87f00000U));
+        DI_UNROLL
+        for (int i = 0; i < 2; ++i) {
+            const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data + 16 * i));
+            out[i] = (Float)_mm512_and_si512(_mm512_slli_epi32(_mm512_cvtepi8_epi32(codes), 20), keep);
+        }
+    }
+    static bool treats_subnormals_as_zero() { return (_mm_getcsr() & 0x8040U) != 0; }
 
     // All sixteen values, times the scale.
     DI_KERNEL_INLINE static Fp4Table fp4_table(float scale) {
