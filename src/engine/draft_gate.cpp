@@ -21,8 +21,10 @@ constexpr double kLossMax = 4.0;
 constexpr double kDrawdownMax = 8.0;
 // One round counts no more: a step that was interrupted says nothing about drafts.
 constexpr double kRoundLossMax = 2.0;
-// Open, so many steps of each interval do without drafts: the first still has some to verify.
+// Open, so many steps of each interval do without drafts: the first still has some to verify. What drafts are compared with
+// may have been measured at a bad moment, so that the first intervals are short.
 constexpr int32_t kPlainSteps = 9;
+constexpr int64_t kFirstPlainInterval = 32;
 constexpr int64_t kPlainInterval = 256;
 // What gains half a step a round would not lose by a small error, and has more to lose by asking.
 constexpr int64_t kPlainIntervalOfGains = 2048;
@@ -46,8 +48,10 @@ int32_t DraftGate::next_step(int32_t sequences, bool may_probe) {
     Octave& octave = octaves_[octave_of(sequences)];
     if (octave.mode == Mode::kOpen) {
         if (--octave.plain_after <= 0) {
+            const int64_t longest = octave.profit > kLargeGain ? kPlainIntervalOfGains : kPlainInterval;
+            octave.plain_interval = std::min(octave.plain_interval * 2, longest);
             octave.plain_left = kPlainSteps;
-            octave.plain_after = octave.profit > kLargeGain ? kPlainIntervalOfGains : kPlainInterval;
+            octave.plain_after = octave.plain_interval;
         }
         const bool is_plain = octave.plain_left > 0;
         octave.plain_left -= is_plain ? 1 : 0;
@@ -122,7 +126,8 @@ void DraftGate::open(Octave& octave) {
     octave.balance = 0.0;
     octave.drawdown = 0.0;
     octave.profit = 0.0;
-    octave.plain_after = kPlainInterval;
+    octave.plain_interval = kFirstPlainInterval;
+    octave.plain_after = kFirstPlainInterval;
     octave.plain_left = 0;
 }
 

@@ -42,9 +42,10 @@ class DraftGate {
         double likely = 0.0;      // sums of these rounds
         double hopeful = 0.0;
         int64_t open_rounds = 0;
-        double balance = 0.0;     // profit since it was opened
-        double drawdown = 0.0;    // <= 0: profit since its best moment
-        double profit = 0.0;      // of a round, smoothed
+        double balance = 0.0;   // profit since it was opened
+        double drawdown = 0.0;  // <= 0: profit since its best moment
+        double profit = 0.0;    // of a round, smoothed
+        int64_t plain_interval = 0;
         int64_t plain_after = 0;  // open: steps until some without drafts
         int32_t plain_left = 0;   // of these
         int64_t wait_steps = 0;   // closed: until the next probe

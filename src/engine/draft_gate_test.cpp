@@ -1,6 +1,7 @@
 #include "engine/draft_gate.h"
 
 #include <algorithm>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -150,16 +151,42 @@ TEST(DraftGate, SomeStepsDoWithoutDraftsFewerWhereMuchIsGained) {
     for (const double profit : {0.05, 1.0}) {
         DraftGate gate;
         open(gate, 4);
-        int64_t without = 0;
+        const auto steps_without = [&](int64_t steps) {
+            int64_t without = 0;
+            for (int64_t i = 0; i < steps; ++i) {
+                without += gate.next_step(4, true) == 0 ? 1 : 0;
+                gate.record_profit(4, profit);
+            }
+            return without;
+        };
+        (void)steps_without(4096);  // intervals grow at first
         constexpr int64_t kSteps = 20480;
-        for (int64_t i = 0; i < kSteps; ++i) {
-            without += gate.next_step(4, true) == 0 ? 1 : 0;
-            gate.record_profit(4, profit);
-        }
+        const int64_t without = steps_without(kSteps);
         const int64_t interval = profit > 0.5 ? 2048 : 256;
         EXPECT_NEAR(static_cast<double>(without), 9.0 * kSteps / static_cast<double>(interval), 18.0) << profit;
         EXPECT_GE(without, 9) << profit;
     }
+}
+
+// What drafts are compared with may have been measured at a bad moment.
+TEST(DraftGate, SoonAfterItOpensSomeStepsDoWithoutDrafts) {
+    DraftGate gate;
+    open(gate, 4);
+    std::vector<int64_t> begins;
+    bool is_plain_before = false;
+    for (int64_t i = 0; i < 700; ++i) {
+        const bool is_plain = gate.next_step(4, true) == 0;
+        if (is_plain && !is_plain_before) {
+            begins.push_back(i);
+        }
+        is_plain_before = is_plain;
+        gate.record_profit(4, 0.05);
+    }
+    ASSERT_GE(begins.size(), 4U);
+    EXPECT_LE(begins[0], 32);
+    EXPECT_LE(begins[1] - begins[0], 64);
+    EXPECT_LE(begins[2] - begins[1], 128);
+    EXPECT_LE(begins[3] - begins[2], 256);
 }
 
 TEST(DraftGate, OneInterruptedStepDoesNotCloseIt) {

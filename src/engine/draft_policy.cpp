@@ -16,10 +16,6 @@ namespace {
 constexpr int32_t kTriesMin = 5;
 // Fewer steps of a number of rows have cost at most so much more than others will.
 constexpr double kFewTriesShare = 0.75;
-// Of the newest step without drafts in their mean: what a few dozen of them average out.
-constexpr double kPlainSmoothing = 1.0 / 16.0;
-// A step that takes so many times the mean was interrupted.
-constexpr double kInterrupted = 2.0;
 // Of the time of every step, for tries.
 constexpr double kTryShare = 1.0 / 256.0;
 // Steps without drafts that tries may cost before they are paid for: nothing is known without the first of them.
@@ -62,7 +58,7 @@ void DraftPolicy::choose(std::span<const DraftState> sequences, const VerifyRoom
              .sequences = plan.sequences,
              .tokens = static_cast<double>(plan.sequences),
              .plain_ms = plain_ms(plan)};
-    may_probe_ = may_try() && plain_steps(plan.sequences).count >= kTriesMin;
+    may_probe_ = may_try() && octave_of(plan.sequences).plain.is_known();
     if (plan.rows_end == plan.sequences) {
         return;
     }
@@ -175,20 +171,19 @@ double DraftPolicy::decode_ms(const Plan& plan, int32_t rows) const {
     return cost_.model_ms(all, context, overlap_.expected(all)) - plan.prompt_ms + cost_.sampler_ms(rows);
 }
 
-DraftPolicy::PlainSteps& DraftPolicy::plain_steps(int32_t sequences) {
-    return plain_steps_.at(static_cast<size_t>(std::bit_width(static_cast<uint32_t>(sequences))));
+DraftPolicy::Octave& DraftPolicy::octave_of(int32_t sequences) {
+    return octaves_.at(static_cast<size_t>(std::bit_width(static_cast<uint32_t>(sequences))));
 }
 
-// Without drafts. What drafts gain is the difference of two times: a median of a few steps, good enough for one of them,
-// could be wrong by as much as that where steps vary. The curve only carries the mean over to another number of sequences.
+// Without drafts. The curve only carries the mean over to another number of sequences.
 double DraftPolicy::plain_ms(const Plan& plan) {
     const double here = decode_ms(plan, plan.sequences);
-    const PlainSteps& plain = plain_steps(plan.sequences);
-    if (plain.count == 0 || plan.base_rows > 0) {
+    const PlainSteps& plain = octave_of(plan.sequences).plain;
+    if (!plain.is_known() || plan.base_rows > 0) {
         return here;
     }
-    const double there = decode_ms(plan, static_cast<int32_t>(std::lround(plain.sequences)));
-    return there > 0.0 ? plain.ms * here / there : here;
+    const double there = decode_ms(plan, static_cast<int32_t>(std::lround(plain.sequences())));
+    return there > 0.0 ? plain.ms() * here / there : here;
 }
 
 // The same as decode_ms(), as low as it can be: costs never fall with rows.
@@ -244,12 +239,12 @@ void DraftPolicy::judge(const StepTimes& times) {
     if (!scheduled_ || step.rows != times.rows || !std::isfinite(ms)) {
         return;
     }
+    Octave& octave = octave_of(step.sequences);
     if (!has_drafts) {
-        PlainSteps& plain = plain_steps(step.sequences);
-        const double share = std::max(kPlainSmoothing, 1.0 / static_cast<double>(++plain.count));
-        const double counted = plain.count > kTriesMin ? std::min(ms, kInterrupted * plain.ms) : ms;
-        plain.ms += (counted - plain.ms) * share;
-        plain.sequences += (step.sequences - plain.sequences) * share;
+        if (std::exchange(octave.is_plain_old, false)) {
+            octave.plain.restart();
+        }
+        octave.plain.record(ms, step.sequences);
         return;
     }
     const double steps_of_tokens = step.tokens / step.sequences;
@@ -257,6 +252,7 @@ void DraftPolicy::judge(const StepTimes& times) {
         account_ms_ += steps_of_tokens * step.plain_ms - ms;
         return;
     }
+    octave.is_plain_old = true;
     gate_.record_profit(step.sequences, steps_of_tokens - ms / std::max(step.plain_ms, kLeastMs));
 }
 
