@@ -252,7 +252,7 @@ constexpr CommandName kCommands[] = {
     {Command::kInspect, "inspect", "shows config, tensors, cache geometry and memory plan of a model"},
     {Command::kLogits, "logits", "writes the logits of given token ids to a file"},
     {Command::kDoctor, "doctor", "shows what this machine has, what will be used and why"},
-    {Command::kBench, "bench", "measures: latency, limits"},
+    {Command::kBench, "bench", "measures: latency, throughput, sweep, limits"},
     {Command::kRecipe, "recipe", "turns requests into prompts and outputs into answers, without a model"},
 };
 
