@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "tensor/block_quant.h"
 
 namespace di {
 
@@ -235,6 +236,10 @@ void fake_quantise_row(RowFormat format, std::span<float> values) {
 
 void dequantise_weight_row(const Weight& weight, int64_t row, int64_t first, std::span<float> values) {
     const auto* bytes = static_cast<const uint8_t*>(weight.data) + row * weight.row_bytes();
+    if (is_block_quantised(weight.dtype)) {
+        dequantise_block_row(weight.dtype, bytes, first, values);
+        return;
+    }
     const auto scale_at = [&](int64_t column) {
         switch (weight.scale_layout) {
             case ScaleLayout::kNone: return 1.0F;
@@ -253,11 +258,17 @@ void dequantise_weight_row(const Weight& weight, int64_t row, int64_t first, std
                 values[i] = bf16_to_f32(bits);
                 break;
             }
+            case DType::kF16: {
+                uint16_t bits = 0;
+                std::memcpy(&bits, bytes + column * 2, 2);
+                values[i] = f16_to_f32(bits);
+                break;
+            }
             case DType::kF8E4M3: values[i] = e4m3_to_f32(bytes[column]) * scale_at(column); break;
             case DType::kF4E2M1:
                 values[i] = e2m1_to_f32(get_nibble(bytes, static_cast<size_t>(column))) * scale_at(column);
                 break;
-            default: DI_CHECK(false, "a weight is f32, bf16, f8_e4m3 or packed f4_e2m1");
+            default: DI_CHECK(false, "a weight is f32, bf16, f16, f8_e4m3, packed f4_e2m1 or of a block type");
         }
     }
 }

@@ -288,7 +288,19 @@ std::optional<StoredForm> form_for_dtype(const ExpectedTensor& tensor, DType dty
         case DType::kF4E2M1:
         case DType::kI16:
         case DType::kI32:
-        case DType::kI64: return std::nullopt;
+        case DType::kI64:
+        case DType::kQ4_0:
+        case DType::kQ4_1:
+        case DType::kQ5_0:
+        case DType::kQ5_1:
+        case DType::kQ8_0:
+        case DType::kQ2_K:
+        case DType::kQ3_K:
+        case DType::kQ4_K:
+        case DType::kQ5_K:
+        case DType::kQ6_K:
+        case DType::kIq4Nl:
+        case DType::kMxfp4: return std::nullopt;
     }
     return std::nullopt;
 }
