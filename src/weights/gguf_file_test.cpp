@@ -232,7 +232,7 @@ TEST(GgufMetadata, ReadsEveryTypeThroughItsGetter) {
     const auto parsed = parse(file);
     ASSERT_TRUE(parsed) << parsed.error().text;
     const GgufMetadata& metadata = parsed->metadata;
-    constexpr IntegerRange kAny{INT64_MIN, INT64_MAX};
+    constexpr GgufMetadata::IntegerRange kAny{INT64_MIN, INT64_MAX};
     EXPECT_EQ(metadata.text("general.architecture").value(), "llama");
     EXPECT_EQ(metadata.integer("llama.block_count", kAny).value(), 30);
     EXPECT_EQ(metadata.integer("a.i64", kAny).value(), -5);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "weights/config_reader.h"
 
 // The key-value part of a GGUF file, and the bounded reader that both parts of its header are read with.
 namespace di {
@@ -54,6 +53,16 @@ class GgufCursor {
 // they read; their errors name the key, its value and what was expected.
 class GgufMetadata {
   public:
+    // Bounds of a value, both allowed.
+    struct IntegerRange {
+        int64_t min = 0;
+        int64_t max = 0;
+    };
+    struct NumberRange {
+        double min = 0.0;
+        double max = 0.0;
+    };
+
     // Reads `count` pairs; afterwards every string and array is known to lie inside the file.
     [[nodiscard]] static Result<GgufMetadata> read(GgufCursor& cursor, int64_t count);
 
