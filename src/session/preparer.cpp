@@ -61,6 +61,7 @@ SamplingParams Preparer::default_sampling() const {
 std::vector<int32_t> Preparer::end_token_ids() const {
     std::vector<int32_t> ids = generation_.eos_token_ids;
     ids.push_back(config().eos_token_id);
+    ids.insert(ids.end(), config().other_eos_token_ids.begin(), config().other_eos_token_ids.end());
     return ids;
 }
 
