@@ -9,8 +9,12 @@
 
 namespace di {
 
-Preparer::Preparer(PreparerOptions options, const ModelConfig& config, const Tokenizer& tokenizer, GenerationConfig generation)
-    : options_(std::move(options)), context_{.config = &config, .tokenizer = &tokenizer}, generation_(std::move(generation)) {
+Preparer::Preparer(PreparerOptions options, const ModelConfig& config, const Tokenizer& tokenizer, GenerationConfig generation,
+                   ChatFormat chat_format)
+    : options_(std::move(options)),
+      chat_format_(std::move(chat_format)),
+      context_{.config = &config, .tokenizer = &tokenizer, .chat_format = &chat_format_},
+      generation_(std::move(generation)) {
     const int64_t count = std::min(tokenizer.vocabulary_size(), config.vocab_size);
     const auto ids_of = [&](std::initializer_list<std::string_view> spellings) {
         std::vector<int32_t> ids;
