@@ -11,7 +11,7 @@ namespace {
 // Parts that every token of text goes through in whole.
 constexpr ModelPart kDenseParts[] = {ModelPart::kEngramMixing,    ModelPart::kAttention, ModelPart::kIndexers,
                                      ModelPart::kSharedExperts,   ModelPart::kGates,     ModelPart::kNorms,
-                                     ModelPart::kHyperConnections};
+                                     ModelPart::kHyperConnections, ModelPart::kFeedForward};
 
 struct Dense {
     double bytes = 0.0;

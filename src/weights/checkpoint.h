@@ -42,13 +42,15 @@ class Checkpoint {
     // is stored. The name must be of the inventory (else it is our bug).
     [[nodiscard]] Weight weight(std::string_view name) const;
     // A plain vector or matrix by its full name ("norm.weight", "layers.0.hc_attn_fn"), as a view.
-    // Aligned for its dtype: a copy is kept when the file's place is not.
+    // Aligned for its dtype: a copy is kept when the file's place is not. F16 comes as an F32 copy.
     [[nodiscard]] Tensor tensor(std::string_view name) const;
 
     [[nodiscard]] int64_t total_bytes() const;
     [[nodiscard]] bool is_dummy() const;
 
   private:
+    [[nodiscard]] Tensor widened(std::string_view name, const StoredTensor& stored) const;
+
     struct State;
     explicit Checkpoint(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;

@@ -7,6 +7,7 @@
 #include "weights/config_checks.h"
 #include "weights/config_reader.h"
 #include "weights/limits.h"
+#include "weights/transformer_config.h"
 
 namespace di {
 
@@ -24,7 +25,10 @@ int32_t owner_of(const std::vector<int32_t>& sources, int32_t layer) {
 
 void read_architecture(ConfigReader& top, ModelConfig& config) {
     config.architecture = "DeepseekV41ForCausalLM";
-    top.must_be_only_text("architectures", config.architecture);
+    if (top.only_text("architectures") != config.architecture) {
+        top.reject("architectures", fmt::format("[\"{}\"] or one of {}", config.architecture, transformer_architectures()),
+                   ErrorCode::kUnsupported);
+    }
     top.must_be_text("model_type", "deepseek_v41", Presence::kRequired);
     top.must_be_text("dtype", "bfloat16", top.has("torch_dtype") ? Presence::kOptional : Presence::kRequired);
     top.must_be_text("torch_dtype", "bfloat16", Presence::kOptional);
@@ -230,6 +234,10 @@ Status first_error(std::initializer_list<Status> statuses) {
 
 }  // namespace
 
+bool ModelConfig::has_experts(int32_t layer) const {
+    return routed_expert_count > 0 && !(transformer && std::ranges::binary_search(transformer->dense_layer_ids, layer));
+}
+
 int32_t ModelConfig::kv_source(int32_t layer) const { return owner_of(kv_source_layer_ids, layer); }
 int32_t ModelConfig::index_source(int32_t layer) const { return owner_of(index_source_layer_ids, layer); }
 int32_t ModelConfig::index_k_source(int32_t layer) const { return owner_of(index_k_source_layer_ids, layer); }
@@ -253,6 +261,9 @@ int32_t ModelConfig::engram_index(int32_t layer) const {
 
 Result<ModelConfig> parse_model_config(std::string_view json_text) {
     DI_TRY(ConfigReader top, ConfigReader::parse(json_text));
+    if (const auto architecture = top.only_text("architectures"); architecture && is_transformer(*architecture)) {
+        return read_transformer_config(top, *architecture);
+    }
     ModelConfig config;
     Status quantization;
     read_architecture(top, config);
