@@ -56,7 +56,7 @@ Result<std::unique_ptr<LoadedEngine>> load_engine(const EngineOptions& options, 
     const ModelOptions model_options = make_model_options(options, loaded->plan.limits, std::move(classes));
     DI_TRY(loaded->model, create_model(loaded->config, *loaded->checkpoint, *loaded->backend, model_options));
     DI_TRY(loaded->engine, Engine::create(*loaded->model, *loaded->backend, loaded->plan.limits, options.behaviour,
-                                          {loaded->config.eos_token_id}));
+                                          loaded->config.end_token_ids()));
     return loaded;
 }
 
