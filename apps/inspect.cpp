@@ -23,6 +23,7 @@ std::string_view row_format_name(RowFormat format) {
         case RowFormat::kFp8: return "fp8/32";
         case RowFormat::kNvfp4: return "nvfp4/16";
         case RowFormat::kMxfp4: return "mxfp4/32";
+        case RowFormat::kF16: return "f16";
     }
     return "";
 }
