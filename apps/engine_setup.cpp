@@ -87,7 +87,7 @@ Result<std::string> model_directory(const Options& options) {
         }
         return embedded;
     }
-    DI_TRY_STATUS(check_model_directory(*options.model));
+    DI_TRY_STATUS(check_model_path(*options.model));
     return *options.model;
 }
 

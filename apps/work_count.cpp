@@ -9,8 +9,8 @@ namespace di {
 namespace {
 
 // Parts that every token of text goes through in whole.
-constexpr ModelPart kDenseParts[] = {ModelPart::kEngramMixing,    ModelPart::kAttention, ModelPart::kIndexers,
-                                     ModelPart::kSharedExperts,   ModelPart::kGates,     ModelPart::kNorms,
+constexpr ModelPart kDenseParts[] = {ModelPart::kEngramMixing,     ModelPart::kAttention,  ModelPart::kIndexers,
+                                     ModelPart::kSharedExperts,    ModelPart::kGates,      ModelPart::kNorms,
                                      ModelPart::kHyperConnections, ModelPart::kFeedForward};
 
 struct Dense {

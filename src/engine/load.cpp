@@ -55,10 +55,8 @@ Result<std::unique_ptr<LoadedEngine>> load_engine(const EngineOptions& options, 
     DI_TRY(loaded->checkpoint, open_checkpoint(options, loaded->config));
     const ModelOptions model_options = make_model_options(options, loaded->plan.limits, std::move(classes));
     DI_TRY(loaded->model, create_model(loaded->config, *loaded->checkpoint, *loaded->backend, model_options));
-    std::vector<int32_t> ends = loaded->config.other_eos_token_ids;
-    ends.push_back(loaded->config.eos_token_id);
-    DI_TRY(loaded->engine,
-           Engine::create(*loaded->model, *loaded->backend, loaded->plan.limits, options.behaviour, std::move(ends)));
+    DI_TRY(loaded->engine, Engine::create(*loaded->model, *loaded->backend, loaded->plan.limits, options.behaviour,
+                                          loaded->config.end_token_ids()));
     return loaded;
 }
 

@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/file_io.h"
 #include "engine/load.h"
 #include "session/limits.h"
+#include "text/chat_tokens.h"
 #include "text/gguf_tokenizer.h"
 #include "text/limits.h"
 
@@ -23,6 +27,8 @@ constexpr std::array<std::string_view, 8> kTurnEnds{"<|im_end|>", "<|eot_id|>", 
 // As generation_config.json may have it: a probability of 0 would leave no token.
 constexpr GgufMetadata::NumberRange kTemperatures{.min = 0.0, .max = 1e6};
 constexpr GgufMetadata::NumberRange kProbabilities{.min = 1e-6, .max = 1.0};
+// tokenizer_config.json of models with thousands of added tokens has some hundred KB.
+constexpr int64_t kTextFileBytesMax = int64_t{64} << 20;
 constexpr GgufMetadata::IntegerRange kAnyInteger{.min = INT64_MIN, .max = INT64_MAX};
 
 Result<std::optional<int64_t>> optional_integer(const GgufMetadata& metadata, std::string_view key) {
@@ -101,6 +107,41 @@ Result<GenerationConfig> read_generation_config(const GgufMetadata& metadata, co
     return generation;
 }
 
+// The text of `directory`/`name`; none when there is no such file.
+Result<std::optional<std::string>> optional_file(const std::string& directory, std::string_view name) {
+    const std::string path = fmt::format("{}/{}", directory, name);
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) {
+        return std::nullopt;
+    }
+    DI_TRY(std::string text, read_file(path, kTextFileBytesMax));
+    return std::optional(std::move(text));
+}
+
+Result<std::optional<std::string>> read_chat_template(const std::string& model) {
+    if (is_gguf_path(model)) {
+        DI_TRY(const GgufFile file, GgufFile::open(model));
+        if (!file.metadata().has("tokenizer.chat_template")) {
+            return std::nullopt;
+        }
+        DI_TRY(const std::string_view text, file.metadata().text("tokenizer.chat_template"));
+        return std::optional(std::string(text));
+    }
+    DI_TRY(std::optional<std::string> text, optional_file(model, "chat_template.jinja"));
+    if (text) {
+        return text;
+    }
+    DI_TRY(const std::optional<std::string> config, optional_file(model, "tokenizer_config.json"));
+    if (!config) {
+        return std::nullopt;
+    }
+    auto found = parse_chat_template(*config);
+    if (!found) {
+        return fail_in(model + "/tokenizer_config.json", std::move(found.error()));
+    }
+    return found;
+}
+
 }  // namespace
 
 Result<Tokenizer> open_tokenizer(const std::string& model) {
@@ -125,6 +166,23 @@ Result<GenerationConfig> open_generation_config(const std::string& model, const 
         return fail_in(model, std::move(generation.error()));
     }
     return generation;
+}
+
+Result<ChatFormat> open_chat_format(const std::string& model, const Tokenizer& tokenizer, bool adds_bos) {
+    const Status is_deepseek = check_chat_tokens(tokenizer, ChatDialect::kV41);
+    if (is_deepseek) {
+        return ChatFormat::deepseek(ChatDialect::kV41);
+    }
+    DI_TRY(const std::optional<std::string> source, read_chat_template(model));
+    if (source) {
+        const auto spelling = [&](std::optional<int32_t> id) { return id ? std::string(tokenizer.piece(*id)) : std::string(); };
+        return ChatFormat::of_template({.source = *source,
+                                        .bos = spelling(tokenizer.bos_id()),
+                                        .eos = spelling(tokenizer.eos_id()),
+                                        .adds_bos = adds_bos});
+    }
+    return ChatFormat::none(fmt::format("{} has no chat template and no tokens of DeepSeek's format for conversations ({})",
+                                        model, is_deepseek.error().text));
 }
 
 }  // namespace di

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "text/chat_format.h"
 #include "text/generation_config.h"
 #include "text/tokenizer.h"
 
@@ -15,5 +16,10 @@ namespace di {
 // How the model's authors want it sampled, and every token that ends an answer. A .gguf names some of those by key
 // (eos, eot, eom); control tokens with the spelling of a known end of turn count, too.
 [[nodiscard]] Result<GenerationConfig> open_generation_config(const std::string& model, const Tokenizer& tokenizer);
+
+// How conversations are written: in DeepSeek's own format where the tokenizer has all of its tokens, else by the template
+// beside the weights (chat_template.jinja, tokenizer_config.json, or the key tokenizer.chat_template). `adds_bos`: of the
+// model's config.
+[[nodiscard]] Result<ChatFormat> open_chat_format(const std::string& model, const Tokenizer& tokenizer, bool adds_bos);
 
 }  // namespace di

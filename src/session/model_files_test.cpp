@@ -64,6 +64,57 @@ TEST(ModelFiles, SmolLm2NamesItsTokens) {
     EXPECT_FALSE(generation->temperature || generation->top_p || generation->top_k);
 }
 
+// Texts as they are, and conversations through the template of the file.
+TEST(ModelFiles, SmolLm2WritesItsPromptsAsTheGoldensHaveThem) {
+    const auto format = open_chat_format(smollm2_path(), smollm2(), false);
+    ASSERT_TRUE(format) << format.error().text;
+    const Json goldens = Json::parse(read_fixture(DI_TEST_DATA "/smollm2/goldens.json"));
+    ASSERT_EQ(goldens.at("prompts").size(), 10U);
+    for (const Json& prompt : goldens.at("prompts")) {
+        const auto text = prompt.at("text").get<std::string>();
+        const Ids expected = prompt.at("prompt_ids").get<Ids>();
+        if (prompt.at("kind") == "raw") {
+            EXPECT_EQ(smollm2().encode_special(text).value(), expected) << text;
+            continue;
+        }
+        const auto encoded = format->encode(user_conversation(text), smollm2());
+        ASSERT_TRUE(encoded) << encoded.error().text;
+        EXPECT_EQ(encoded->text, prompt.at("rendered").get<std::string>());
+        EXPECT_EQ(tokenise_prompt(*encoded, smollm2()).value(), expected) << text;
+    }
+}
+
+TEST(ModelFiles, AModelWithoutTemplateSaysSoToConversations) {
+    const TemporaryDirectory directory;
+    const std::string path = directory.write("m.gguf", GgufBuilder().text("general.architecture", "llama").build());
+    const auto format = open_chat_format(path, smollm2(), false);
+    ASSERT_TRUE(format) << format.error().text;
+    const auto encoded = format->encode(user_conversation("Hi"), smollm2());
+    ASSERT_FALSE(encoded);
+    EXPECT_NE(encoded.error().text.find("has no chat template"), std::string::npos) << encoded.error().text;
+}
+
+TEST(ModelFiles, ReadATemplateBesideTheWeights) {
+    const TemporaryDirectory directory;
+    const auto text_of = [&] {
+        const auto format = open_chat_format(directory.path(), smollm2(), false);
+        if (!format) {
+            return format.error().text;
+        }
+        const auto encoded = format->encode(user_conversation("Hi"), smollm2());
+        return encoded ? encoded->text : encoded.error().text;
+    };
+    directory.write("tokenizer_config.json", R"({"chat_template": "A {{ messages[0].content }}"})");
+    EXPECT_EQ(text_of(), "A Hi");
+    directory.write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "x"},
+                                                                   {"name": "default", "template": "B {{ eos_token }}"}]})");
+    EXPECT_EQ(text_of(), "B <|im_end|>");
+    directory.write("tokenizer_config.json", R"({"chat_template": 5})");
+    EXPECT_NE(text_of().find("chat_template is 5, expected a string"), std::string::npos);
+    directory.write("chat_template.jinja", "C {{ messages[0].role }}");
+    EXPECT_EQ(text_of(), "C user");
+}
+
 // --- small files ------------------------------------------------------------------
 
 GgufBuilder small_vocabulary() {

@@ -46,6 +46,9 @@ class Tokenizer {
         return encode(text, {.recognize_added_tokens = false});
     }
 
+    // Where encode_special() finds added tokens: the stretches of `text` in order.
+    [[nodiscard]] std::vector<TextSegment> find_added_tokens(std::string_view text) const { return added_tokens_.split(text); }
+
     // Text of all ids together; bytes that are no UTF-8 become U+FFFD. Ids without a token give nothing. The blank that
     // encoding puts in front of sentence pieces is taken away again.
     // For ids that arrive one by one use Detokenizer.

@@ -56,4 +56,8 @@ struct NamedTokens {
 };
 [[nodiscard]] Result<NamedTokens> parse_tokenizer_config(std::string_view tokenizer_config_json);
 
+// The "chat_template" of tokenizer_config.json: a string, or of a list of {name, template} the one named "default"; none where
+// there is none.
+[[nodiscard]] Result<std::optional<std::string>> parse_chat_template(std::string_view tokenizer_config_json);
+
 }  // namespace di

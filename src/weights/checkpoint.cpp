@@ -11,6 +11,8 @@
 #include "base/check.h"
 #include "tensor/quant.h"
 #include "weights/dummy_memory.h"
+#include "weights/gguf_file.h"
+#include "weights/gguf_tensors.h"
 #include "weights/inventory.h"
 #include "weights/json_events.h"
 #include "weights/limits.h"
@@ -20,6 +22,7 @@ namespace di {
 
 struct Checkpoint::State {
     std::optional<ShardSet> shards;    // of a model directory
+    std::optional<GgufFile> gguf;      // or a single file
     std::optional<DummyMemory> dummy;  // or random weights
     std::map<std::string, StoredTensor, std::less<>> tensors;
     std::map<std::string, Weight, std::less<>> weights;  // rank-2 tensors by full name
@@ -149,7 +152,31 @@ Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 Checkpoint::~Checkpoint() = default;
 
-Result<Checkpoint> Checkpoint::open(const std::string& directory, const ModelConfig& config) {
+Result<Checkpoint> Checkpoint::open(const std::string& model, const ModelConfig& config) {
+    return is_gguf_path(model) ? open_gguf(model, config) : open_directory(model, config);
+}
+
+Result<Checkpoint> Checkpoint::open_gguf(const std::string& path, const ModelConfig& config) {
+    if (!config.transformer) {
+        return fail(ErrorCode::kUnsupported, "{}: {} weights are read from safetensors only", path, config.architecture);
+    }
+    auto state = std::make_unique<State>();
+    DI_TRY(state->gguf, GgufFile::open(path));
+    const std::vector<ExpectedTensor> expected = expected_tensors(config);
+    DI_TRY(const std::vector<GgufPart> parts, match_gguf_tensors(*state->gguf, expected));
+    for (size_t i = 0; i < expected.size(); ++i) {
+        const ExpectedTensor& tensor = expected[i];
+        const GgufPart& part = parts[i];
+        state->total_bytes += part.bytes;
+        state->tensors[tensor.name] = {part.dtype, tensor.shape(), part.data, part.bytes};
+        if (tensor.rank == 2) {
+            state->weights[tensor.name] = make_weight(tensor, *form_for_dtype(tensor, part.dtype), part.data, nullptr);
+        }
+    }
+    return Checkpoint(std::move(state));
+}
+
+Result<Checkpoint> Checkpoint::open_directory(const std::string& directory, const ModelConfig& config) {
     auto state = std::make_unique<State>();
     DI_TRY(state->shards, ShardSet::open(directory));
     const ShardSet& shards = *state->shards;

@@ -21,13 +21,13 @@ struct StoredTensor {
     int64_t bytes = 0;
 };
 
-// The tensors of a model directory: memory-mapped safetensors (single file or shards with an index), or dummy
+// The tensors of a model directory: memory-mapped safetensors (single file or shards with an index), of a GGUF file, or dummy
 // weights. Owns the mappings; every pointer it gives lives as long as it does. Nothing is read before it is used.
 class Checkpoint {
   public:
-    // Maps `directory`, checks every header and that the tensors are exactly those that `config` asks for
+    // Maps `model`, a directory or a .gguf file, checks every header and that the tensors are exactly those that `config` asks for
     // (names, shapes, dtypes; a leading "model." is tolerated).
-    [[nodiscard]] static Result<Checkpoint> open(const std::string& directory, const ModelConfig& config);
+    [[nodiscard]] static Result<Checkpoint> open(const std::string& model, const ModelConfig& config);
     // Random weights of the same inventory from `seed`: the same bytes on every machine. Pages are made when first touched
     // where that is possible in whole; otherwise filled at once.
     [[nodiscard]] static Result<Checkpoint> dummy(const ModelConfig& config, uint64_t seed);
@@ -52,6 +52,8 @@ class Checkpoint {
     [[nodiscard]] Tensor widened(std::string_view name, const StoredTensor& stored) const;
 
     struct State;
+    [[nodiscard]] static Result<Checkpoint> open_directory(const std::string& directory, const ModelConfig& config);
+    [[nodiscard]] static Result<Checkpoint> open_gguf(const std::string& path, const ModelConfig& config);
     explicit Checkpoint(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;
 };

@@ -34,8 +34,6 @@ inline constexpr int64_t kGgufKeyBytesMax = 65'535;
 inline constexpr int64_t kGgufAlignmentMax = 1 << 16;
 // Dimensions of a tensor, by the format.
 inline constexpr int64_t kGgufRankMax = 4;
-// Entries of a vocabulary, as src/text has it.
-inline constexpr int64_t kGgufVocabularyMax = int64_t{1} << 22;
 
 // NaN scale bytes are looked for when a checkpoint opens: always in the linears (0.1 % of their weights), and in the scales of
 // routed experts and tables only while those are at most this big together (1 GiB of FP4 weights). Larger ones

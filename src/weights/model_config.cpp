@@ -6,6 +6,7 @@
 #include "base/file_io.h"
 #include "weights/config_checks.h"
 #include "weights/config_reader.h"
+#include "weights/gguf_config.h"
 #include "weights/limits.h"
 #include "weights/transformer_config.h"
 
@@ -254,6 +255,14 @@ int32_t ModelConfig::split_layer() const {
     return -1;
 }
 
+std::vector<int32_t> ModelConfig::end_token_ids() const {
+    std::vector<int32_t> ids = other_eos_token_ids;
+    if (eos_token_id >= 0) {
+        ids.insert(ids.begin(), eos_token_id);
+    }
+    return ids;
+}
+
 int32_t ModelConfig::engram_index(int32_t layer) const {
     const auto found = std::ranges::find(engram.layer_ids, layer);
     return found == engram.layer_ids.end() ? -1 : static_cast<int32_t>(found - engram.layer_ids.begin());
@@ -292,8 +301,12 @@ Result<ModelConfig> parse_model_config(std::string_view json_text) {
     return config;
 }
 
-Result<ModelConfig> load_model_config(const std::string& directory) {
-    const std::string path = directory + "/config.json";
+Result<ModelConfig> load_model_config(const std::string& model) {
+    if (is_gguf_path(model)) {
+        DI_TRY(const GgufFile file, GgufFile::open(model));
+        return read_gguf_config(file);
+    }
+    const std::string path = model + "/config.json";
     DI_TRY(const std::string json_text, read_file(path, limits::kConfigBytesMax));
     auto config = parse_model_config(json_text);
     if (!config) {

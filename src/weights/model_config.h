@@ -96,7 +96,7 @@ enum class StoredWeights : uint8_t { kPlain, kPlain32, kFp8Fp4 };
 struct ModelConfig {
     std::string architecture;
     StoredWeights stored = StoredWeights::kPlain;
-    int32_t bos_token_id = 0;
+    int32_t bos_token_id = 0;  // -1: none (only GGUF files may lack these)
     int32_t eos_token_id = 1;
     std::vector<int32_t> other_eos_token_ids;  // further ends of an answer
     int32_t pad_token_id = 2;
@@ -145,6 +145,8 @@ struct ModelConfig {
 
     std::optional<TransformerConfig> transformer;  // set: one of the Llama-like families; V4.1's own fields are then unused
 
+    // Every token that ends an answer.
+    [[nodiscard]] std::vector<int32_t> end_token_ids() const;
     // Whether the layer routes to experts.
     [[nodiscard]] bool has_experts(int32_t layer) const;
     [[nodiscard]] int32_t ratio(int32_t layer) const { return compress_ratios[static_cast<size_t>(layer)]; }
@@ -166,7 +168,7 @@ inline constexpr int64_t kPageTokens = 128;
 
 // `json_text` is the content of config.json. The error names key, value and what was expected.
 [[nodiscard]] Result<ModelConfig> parse_model_config(std::string_view json_text);
-// Reads `directory`/config.json.
-[[nodiscard]] Result<ModelConfig> load_model_config(const std::string& directory);
+// Reads `model`/config.json, or the metadata of `model` where that is a .gguf file.
+[[nodiscard]] Result<ModelConfig> load_model_config(const std::string& model);
 
 }  // namespace di
