@@ -25,6 +25,10 @@ Result<std::unique_ptr<Backend>> make_backend(const EngineOptions& options) {
 }
 
 Result<std::unique_ptr<Checkpoint>> open_checkpoint(const EngineOptions& options, const ModelConfig& config) {
+    if (options.load_format == LoadFormat::kDummy && !config.stored_dtypes.empty()) {
+        return fail(ErrorCode::kInvalidArgument, "load-format is dummy, expected auto for the GGUF file {}",
+                    options.model_directory);
+    }
     if (options.load_format == LoadFormat::kDummy) {
         DI_TRY(Checkpoint dummy, Checkpoint::dummy(config, options.seed));
         return std::make_unique<Checkpoint>(std::move(dummy));

@@ -10,6 +10,7 @@
 #include "smollm2_model.h"
 #include "temporary_directory.h"
 #include "weights/checkpoint.h"
+#include "weights/inventory.h"
 
 namespace di {
 namespace {
@@ -127,6 +128,7 @@ TEST(GgufConfig, ReadsSmolLm2) {
     EXPECT_EQ(checkpoint->weight("embed_tokens").dtype, DType::kQ8_0);
     EXPECT_EQ(checkpoint->weight("layers.29.mlp.up_proj").dtype, DType::kQ4_1);
     EXPECT_EQ(checkpoint->total_bytes(), 98'362'432 - 1'785'664);
+    EXPECT_EQ(summarise_inventory(*config).total.bytes, checkpoint->total_bytes());
 }
 
 TEST(GgufConfig, ReadsDivisorsOfFrequencies) {

@@ -399,7 +399,9 @@ std::string_view accepted_dtypes(Storage storage) {
 InventorySummary summarise_inventory(const ModelConfig& config) {
     InventorySummary summary;
     for (const ExpectedTensor& tensor : expected_tensors(config)) {
-        const StoredForm form = official_form(tensor, config.stored);
+        const auto dtype = config.stored_dtypes.find(tensor.name);
+        const StoredForm form =
+            dtype == config.stored_dtypes.end() ? official_form(tensor, config.stored) : plain_form(tensor, dtype->second);
         for (PartSize* size : {&summary.parts[static_cast<size_t>(tensor.part)], &summary.total}) {
             size->tensor_count += form.scale_shape.empty() ? 1 : 2;
             size->bytes += form.bytes() + form.scale_bytes();
