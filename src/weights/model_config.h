@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tensor/dtype.h"
 
 // What a model's config says, as typed values: the fields that every family has, DeepSeek-V4.1's own in ModelConfig itself
 // (names are the file's, in whole words), those of the Llama-like families in `transformer`. Every check has passed when
@@ -96,6 +97,8 @@ enum class StoredWeights : uint8_t { kPlain, kPlain32, kFp8Fp4 };
 struct ModelConfig {
     std::string architecture;
     StoredWeights stored = StoredWeights::kPlain;
+    // Where the config is part of a file of weights: the type of each of expected_tensors(), in their order. Empty: as `stored` says.
+    std::vector<DType> file_dtypes;
     int32_t bos_token_id = 0;  // -1: none (only GGUF files may lack these)
     int32_t eos_token_id = 1;
     std::vector<int32_t> other_eos_token_ids;  // further ends of an answer
