@@ -1,123 +1,82 @@
-// SmolLM2-135M-Instruct in Q4_1 against what two independent float32 implementations make of it (tests/data/smollm2).
+// A real model: SmolLM2-135M-Instruct in Q4_1 against what two independent implementations said (tests/data/smollm2/README.md).
+#include "smollm2_model.h"
+
 #include <cmath>
 
 #include "model_fixture.h"
-#include "smollm2_model.h"
 
 namespace di {
 namespace {
 
-using Ids = std::vector<int32_t>;
+constexpr int32_t kContext = 512;
 
-// With float32 activations and cache every token equals, and log-probabilities are this near (README of the goldens).
-constexpr double kLogprobTolerance = 1e-3;
-// A cache of f16 was seen to move them by 3e-3. Tokens may then differ where the best two are this near, as the README has it
-// for bf16.
-constexpr double kCacheTolerance = 1e-2;
-constexpr double kMarginMax = 0.2;
+nlohmann::json prompts() { return read_json(std::string(DI_TEST_DATA) + "/smollm2/goldens.json")["prompts"]; }
 
-const nlohmann::json& goldens() {
-    static const nlohmann::json root = read_json(DI_TEST_DATA "/smollm2/goldens.json");
-    return root;
-}
-
-ModelFixture load(const std::string& backend, KvQuant kv_quant = KvQuant::kOff) {
+ModelFixture load(KvQuant kv_quant, const std::string& backend = "cpu") {
     FixtureOptions options;
-    options.model.kv_quant = kv_quant;
     options.backend = backend;
     options.threads = 2;
+    options.model.kv_quant = kv_quant;
     return ModelFixture(smollm2_path(), options);
 }
 
-double logprob(const float* row, int64_t vocab, int32_t id) {
-    const double top = *std::max_element(row, row + vocab);
+// Natural-log probabilities of a row.
+std::vector<double> log_probabilities(const std::vector<float>& logits) {
+    const double top = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
     double sum = 0.0;
-    for (int64_t i = 0; i < vocab; ++i) {
-        sum += std::exp(row[i] - top);
+    for (const float logit : logits) {
+        sum += std::exp(static_cast<double>(logit) - top);
     }
-    return row[id] - top - std::log(sum);
-}
-
-// Tokens up to the first end of the answer: what comes behind depends on how the end is treated.
-Ids answer_of(const nlohmann::json& prompt) {
-    Ids ids = prompt["greedy_ids"].get<Ids>();
-    if (!prompt["first_eos"].is_null()) {
-        ids.resize(prompt["first_eos"].get<size_t>() + 1);
+    std::vector<double> values;
+    for (const float logit : logits) {
+        values.push_back(static_cast<double>(logit) - top - std::log(sum));
     }
-    return ids;
+    return values;
 }
 
-void check_logprobs(const float* row, int64_t vocab, const nlohmann::json& prompt, size_t step, double tolerance) {
-    if (step < prompt["top5_logprobs"].size()) {
-        for (const nlohmann::json& entry : prompt["top5_logprobs"][step]) {
-            EXPECT_NEAR(logprob(row, vocab, entry[0].get<int32_t>()), entry[1].get<double>(), tolerance)
-                << prompt["name"].get<std::string>() << ", step " << step;
-        }
-    }
-}
-
-void check_row(const float* row, int64_t vocab, const nlohmann::json& prompt, size_t step, int32_t id) {
-    ASSERT_EQ(arg_max(row, vocab), id) << prompt["name"].get<std::string>() << ", step " << step;
-    check_logprobs(row, vocab, prompt, step, kLogprobTolerance);
-}
-
-// The prompt with its answer in one step: every row must give the next token.
-void check_at_once(const ModelFixture& fixture, const nlohmann::json& prompt) {
-    const int64_t vocab = fixture.config.vocab_size;
-    Ids ids = prompt["prompt_ids"].get<Ids>();
-    const size_t prompt_size = ids.size();
-    const Ids answer = answer_of(prompt);
-    ids.insert(ids.end(), answer.begin(), answer.end() - 1);
-    const std::vector<float> logits = fixture.sequence()->forward(ids, true);
-    ASSERT_EQ(logits.size(), ids.size() * static_cast<size_t>(vocab));
-    for (size_t step = 0; step < answer.size(); ++step) {
-        check_row(logits.data() + static_cast<int64_t>(prompt_size - 1 + step) * vocab, vocab, prompt, step, answer[step]);
-    }
-}
-
-TEST(SmolLm2, GoldensOfOnePromptOnTheReference) { check_at_once(load("ref"), goldens()["prompts"][0]); }
-
-TEST(SmolLm2, GoldensOfEveryPrompt) {
-    const ModelFixture fixture = load("cpu");
-    ASSERT_EQ(goldens()["prompts"].size(), 10U);
-    for (const nlohmann::json& prompt : goldens()["prompts"]) {
-        check_at_once(fixture, prompt);
-    }
-}
-
-// The cache that `run` and `serve` use.
-TEST(SmolLm2, GoldensWithTheUsualCache) {
-    const ModelFixture fixture = load("cpu", KvQuant::kReference);
-    const int64_t vocab = fixture.config.vocab_size;
-    for (const nlohmann::json& prompt : goldens()["prompts"]) {
-        const auto sequence = fixture.sequence();
-        std::vector<float> logits = sequence->forward(prompt["prompt_ids"].get<Ids>(), false);
-        const Ids answer = answer_of(prompt);
-        for (size_t step = 0; step < answer.size(); ++step) {
-            check_logprobs(logits.data(), vocab, prompt, step, kCacheTolerance);
-            if (const int32_t top = arg_max(logits.data(), vocab); top != answer[step]) {
-                EXPECT_LT(prompt["margins"][step].get<double>(), kMarginMax) << prompt["name"] << ", step " << step;
-                EXPECT_EQ(top, prompt["second_ids"][step].get<int32_t>()) << prompt["name"] << ", step " << step;
+// Feeds the prompt with the goldens' own tokens behind it, at one go (a row's bits do not depend on that); what is drawn at
+// every step must be theirs, or, where `margin` allows, the second of two that are nearly as likely.
+void check_prompt(const ModelFixture& fixture, const nlohmann::json& prompt, double tolerance, double margin) {
+    const auto name = prompt["name"].get<std::string>();
+    const auto greedy = prompt["greedy_ids"].get<std::vector<int32_t>>();
+    const auto seconds = prompt["second_ids"].get<std::vector<int32_t>>();
+    const size_t end = prompt["first_eos"].is_null() ? greedy.size() : prompt["first_eos"].get<size_t>() + 1;
+    auto ids = prompt["prompt_ids"].get<std::vector<int32_t>>();
+    const size_t first_row = ids.size() - 1;
+    ids.insert(ids.end(), greedy.begin(), greedy.begin() + static_cast<std::ptrdiff_t>(end) - 1);
+    const std::vector<float> rows = fixture.sequence(kContext)->forward(ids, true);
+    const auto vocab = static_cast<std::ptrdiff_t>(fixture.config.vocab_size);
+    for (size_t step = 0; step < end; ++step) {
+        const auto row = rows.begin() + static_cast<std::ptrdiff_t>(first_row + step) * vocab;
+        const std::vector<float> logits(row, row + vocab);
+        const int32_t drawn = arg_max(logits.data(), fixture.config.vocab_size);
+        const bool may_differ = prompt["margins"][step].get<double>() < margin && drawn == seconds[step];
+        ASSERT_TRUE(drawn == greedy[step] || may_differ) << name << " step " << step << ": " << drawn;
+        if (step < prompt["top5_logprobs"].size()) {
+            const std::vector<double> values = log_probabilities(logits);
+            for (const nlohmann::json& pair : prompt["top5_logprobs"][step]) {
+                EXPECT_NEAR(values[pair[0].get<size_t>()], pair[1].get<double>(), tolerance) << name << " step " << step;
             }
-            logits = sequence->forward({&answer[step], 1}, false);
         }
     }
 }
 
-// Of the prompts whose answers end: the others' first steps are seen above.
-TEST(SmolLm2, GreedyTextsTokenByToken) {
-    const ModelFixture fixture = load("cpu");
-    for (const nlohmann::json& prompt : goldens()["prompts"]) {
-        if (prompt["first_eos"].is_null()) {
-            continue;
-        }
-        const auto sequence = fixture.sequence();
-        std::vector<float> logits = sequence->forward(prompt["prompt_ids"].get<Ids>(), false);
-        const Ids answer = answer_of(prompt);
-        for (size_t step = 0; step < answer.size(); ++step) {
-            check_row(logits.data(), fixture.config.vocab_size, prompt, step, answer[step]);
-            logits = sequence->forward({&answer[step], 1}, false);
-        }
+TEST(SmolLm2, AnswersAsInFloat32) {
+    const ModelFixture fixture = load(KvQuant::kOff);
+    for (const nlohmann::json& prompt : prompts()) {
+        check_prompt(fixture, prompt, 1e-3, 0.0);
+    }
+}
+
+TEST(SmolLm2, AnswersAsInFloat32OnTheReference) {
+    check_prompt(load(KvQuant::kOff, "ref"), prompts()[0], 1e-3, 0.0);  // plain loops: one prompt takes four seconds
+}
+
+// Keys and values in f16, as they are served: an order closer than bf16, whose margin is 0.2.
+TEST(SmolLm2, StaysAtItsAnswersWithHalfPrecisionKeys) {
+    const ModelFixture fixture = load(KvQuant::kReference);
+    for (const nlohmann::json& prompt : prompts()) {
+        check_prompt(fixture, prompt, 2e-2, 0.02);
     }
 }
 

@@ -25,7 +25,7 @@ Result<std::unique_ptr<Backend>> make_backend(const EngineOptions& options) {
 }
 
 Result<std::unique_ptr<Checkpoint>> open_checkpoint(const EngineOptions& options, const ModelConfig& config) {
-    if (options.load_format == LoadFormat::kDummy && !config.stored_dtypes.empty()) {
+    if (options.load_format == LoadFormat::kDummy && !config.file_dtypes.empty()) {
         return fail(ErrorCode::kInvalidArgument, "load-format is dummy, expected auto for the GGUF file {}",
                     options.model_directory);
     }

@@ -15,6 +15,7 @@
 #include "session/limits.h"
 #include "text/chat_tokens.h"
 #include "text/gguf_tokenizer.h"
+#include "text/json_text.h"
 #include "text/limits.h"
 
 namespace di {
@@ -142,6 +143,25 @@ Result<std::optional<std::string>> read_chat_template(const std::string& model) 
     return found;
 }
 
+// A post-processor of tokenizer.json: a template, or a sequence of processors that has one.
+bool template_begins_with(const JsonValue& processor, const Tokenizer& tokenizer, int32_t id) {
+    if (!processor.is_object()) {
+        return false;
+    }
+    if (const JsonValue* parts = processor.find("processors"); parts != nullptr && parts->is_array()) {
+        return std::ranges::any_of(parts->as_array(), [&](const JsonValue& part) {
+            return part.is_object() && part.find("processors") == nullptr && template_begins_with(part, tokenizer, id);
+        });
+    }
+    const JsonValue* single = processor.find("single");
+    if (single == nullptr || !single->is_array() || single->as_array().empty() || !single->as_array().front().is_object()) {
+        return false;
+    }
+    const JsonValue* token = single->as_array().front().find("SpecialToken");
+    const JsonValue* spelling = token != nullptr && token->is_object() ? token->find("id") : nullptr;
+    return spelling != nullptr && spelling->is_string() && tokenizer.find(spelling->as_string()) == id;
+}
+
 }  // namespace
 
 Result<Tokenizer> open_tokenizer(const std::string& model) {
@@ -166,6 +186,36 @@ Result<GenerationConfig> open_generation_config(const std::string& model, const 
         return fail_in(model, std::move(generation.error()));
     }
     return generation;
+}
+
+Result<bool> open_adds_bos(const std::string& model, const Tokenizer& tokenizer, bool otherwise) {
+    if (is_gguf_path(model)) {
+        return otherwise;
+    }
+    DI_TRY(const std::optional<std::string> config, optional_file(model, "tokenizer_config.json"));
+    if (config) {
+        auto value = parse_json(*config);
+        if (!value) {
+            return fail_in(model + "/tokenizer_config.json", std::move(value.error()));
+        }
+        if (const JsonValue* flag = value->find("add_bos_token"); flag != nullptr && !flag->is_null()) {
+            if (!flag->is_boolean()) {
+                return fail(ErrorCode::kInvalidFile, "{}/tokenizer_config.json: add_bos_token is {}, expected true or false",
+                            model, short_json_text(*flag));
+            }
+            return flag->as_boolean();
+        }
+    }
+    DI_TRY(const std::optional<std::string> text, optional_file(model, "tokenizer.json"));
+    if (!text || !tokenizer.bos_id()) {
+        return otherwise;
+    }
+    auto file = parse_json(*text);
+    if (!file) {
+        return fail_in(model + "/tokenizer.json", std::move(file.error()));
+    }
+    const JsonValue* processor = file->find("post_processor");
+    return processor == nullptr ? otherwise : template_begins_with(*processor, tokenizer, *tokenizer.bos_id());
 }
 
 Result<ChatFormat> open_chat_format(const std::string& model, const Tokenizer& tokenizer, bool adds_bos) {

@@ -36,6 +36,9 @@ Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
                         loaded->config.vocab_size - 1);
         }
     }
+    if (loaded->config.transformer) {
+        DI_TRY(loaded->config.adds_bos, open_adds_bos(text_model, *kept, loaded->config.adds_bos));
+    }
     DI_TRY(ChatFormat chat_format, open_chat_format(text_model, *kept, loaded->config.adds_bos));
     return std::unique_ptr<Session>(
         new Session(options, std::move(kept), std::move(loaded), std::move(generation), std::move(chat_format)));

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "weights/gguf_tensors.h"
 #include "weights/json_events.h"
 #include "weights/limits.h"
 #include "weights/transformer_config.h"
@@ -241,11 +240,6 @@ Result<ModelConfig> read_gguf_config(const GgufFile& file) {
     auto config = Reader(file, *family).read();
     if (!config) {
         return fail_in(file.path(), std::move(config.error()));
-    }
-    const std::vector<ExpectedTensor> expected = expected_tensors(*config);
-    DI_TRY(const std::vector<GgufPart> parts, match_gguf_tensors(file, expected));
-    for (size_t i = 0; i < expected.size(); ++i) {
-        config->stored_dtypes.emplace(expected[i].name, parts[i].dtype);
     }
     return config;
 }

@@ -8,7 +8,7 @@
 // of the inventory.
 namespace di {
 
-// The tensors are matched too, so that sizes are known before anything is opened. Whether the architecture is "llama", "qwen2", "qwen3" or "qwen3moe" is for the file to say; others, and what those may ask
+// Whether the architecture is "llama", "qwen2", "qwen3" or "qwen3moe" is for the file to say; others, and what those may ask
 // for and this version cannot do, are kUnsupported. Errors name key, value and what was expected.
 [[nodiscard]] Result<ModelConfig> read_gguf_config(const GgufFile& file);
 

@@ -398,14 +398,18 @@ std::string_view accepted_dtypes(Storage storage) {
 
 InventorySummary summarise_inventory(const ModelConfig& config) {
     InventorySummary summary;
-    for (const ExpectedTensor& tensor : expected_tensors(config)) {
-        const auto dtype = config.stored_dtypes.find(tensor.name);
-        const StoredForm form =
-            dtype == config.stored_dtypes.end() ? official_form(tensor, config.stored) : plain_form(tensor, dtype->second);
+    const std::vector<ExpectedTensor> tensors = expected_tensors(config);
+    DI_CHECK(config.file_dtypes.empty() || config.file_dtypes.size() == tensors.size(), "a file has a type for each tensor");
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        const ExpectedTensor& tensor = tensors[i];
+        const StoredForm form = official_form(tensor, config.stored);
+        const int64_t values = tensor.rows * tensor.cols;
+        const int64_t bytes =
+            config.file_dtypes.empty() ? form.bytes() + form.scale_bytes() : dtype_bytes(config.file_dtypes[i], values);
         for (PartSize* size : {&summary.parts[static_cast<size_t>(tensor.part)], &summary.total}) {
             size->tensor_count += form.scale_shape.empty() ? 1 : 2;
-            size->bytes += form.bytes() + form.scale_bytes();
-            size->parameter_count += tensor.rows * tensor.cols;
+            size->bytes += bytes;
+            size->parameter_count += values;
         }
     }
     return summary;

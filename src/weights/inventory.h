@@ -124,7 +124,7 @@ struct InventorySummary {
     }
 };
 
-// Sizes of a model in the official form of `config.stored`.
+// Sizes of a model in the official form of `config.stored`, or of the types of its file where the config has them.
 [[nodiscard]] InventorySummary summarise_inventory(const ModelConfig& config);
 
 }  // namespace di

@@ -7,6 +7,8 @@
 #include "weights/config_checks.h"
 #include "weights/config_reader.h"
 #include "weights/gguf_config.h"
+#include "weights/gguf_tensors.h"
+#include "weights/inventory.h"
 #include "weights/limits.h"
 #include "weights/transformer_config.h"
 
@@ -304,7 +306,12 @@ Result<ModelConfig> parse_model_config(std::string_view json_text) {
 Result<ModelConfig> load_model_config(const std::string& model) {
     if (is_gguf_path(model)) {
         DI_TRY(const GgufFile file, GgufFile::open(model));
-        return read_gguf_config(file);
+        DI_TRY(ModelConfig config, read_gguf_config(file));
+        DI_TRY(const std::vector<GgufPart> parts, match_gguf_tensors(file, expected_tensors(config)));
+        for (const GgufPart& part : parts) {
+            config.file_dtypes.push_back(part.dtype);
+        }
+        return config;
     }
     const std::string path = model + "/config.json";
     DI_TRY(const std::string json_text, read_file(path, limits::kConfigBytesMax));

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -99,8 +97,8 @@ enum class StoredWeights : uint8_t { kPlain, kPlain32, kFp8Fp4 };
 struct ModelConfig {
     std::string architecture;
     StoredWeights stored = StoredWeights::kPlain;
-    // Of a GGUF file, which mixes types: by the inventory's names. Empty: all as `stored` says.
-    std::map<std::string, DType, std::less<>> stored_dtypes;
+    // Where the config is part of a file of weights: the type of each of expected_tensors(), in their order. Empty: as `stored` says.
+    std::vector<DType> file_dtypes;
     int32_t bos_token_id = 0;  // -1: none (only GGUF files may lack these)
     int32_t eos_token_id = 1;
     std::vector<int32_t> other_eos_token_ids;  // further ends of an answer
