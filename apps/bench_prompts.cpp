@@ -9,6 +9,7 @@
 #include "apps/prompt_lines.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "session/model_files.h"
 #include "text/tokenizer.h"
 
 namespace di {
@@ -159,11 +160,14 @@ Result<BenchLoad> open_bench_load(const Options& options, const BenchSize& size)
         DI_TRY(load.loaded, load_engine(session.engine, token_classes_of(session.engine)));
     }
     std::optional<Tokenizer> tokenizer;
+    ChatFormat chat_format = ChatFormat::deepseek(ChatDialect::kV41);
     if (!lines.empty()) {
         const std::string& directory = session.tokenizer_directory.empty() ? load.model : session.tokenizer_directory;
-        DI_TRY(tokenizer, Tokenizer::open(directory));
+        DI_TRY(tokenizer, open_tokenizer(directory));
+        DI_TRY(chat_format, open_chat_format(directory, *tokenizer, load.loaded->config.adds_bos));
     }
-    const PromptContext context{.config = &load.loaded->config, .tokenizer = tokenizer ? &*tokenizer : nullptr};
+    const PromptContext context{
+        .config = &load.loaded->config, .tokenizer = tokenizer ? &*tokenizer : nullptr, .chat_format = &chat_format};
     DI_TRY(load.requests, make_requests(lines, shape_of(options, session), size.request_count, context));
     DI_TRY_STATUS(check_lengths(load.requests, load.loaded->plan.limits.max_model_len));
     return load;

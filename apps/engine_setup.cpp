@@ -8,6 +8,7 @@
 
 #include "apps/progress.h"
 #include "base/file_io.h"
+#include "session/model_files.h"
 #include "session/settings.h"
 #include "text/token_classes.h"
 
@@ -86,7 +87,7 @@ Result<std::string> model_directory(const Options& options) {
         }
         return embedded;
     }
-    DI_TRY_STATUS(check_model_directory(*options.model));
+    DI_TRY_STATUS(check_model_path(*options.model));
     return *options.model;
 }
 
@@ -158,7 +159,7 @@ TokenClasses token_classes_of(const EngineOptions& options) {
             }
             return classes;
         }
-        DI_TRY(const Tokenizer tokenizer, Tokenizer::open(options.model_directory));
+        DI_TRY(const Tokenizer tokenizer, open_tokenizer(options.model_directory));
         return token_classes(tokenizer, vocab_size);
     };
 }

@@ -23,6 +23,7 @@ std::string_view row_format_name(RowFormat format) {
         case RowFormat::kFp8: return "fp8/32";
         case RowFormat::kNvfp4: return "nvfp4/16";
         case RowFormat::kMxfp4: return "mxfp4/32";
+        case RowFormat::kF16: return "f16";
     }
     return "";
 }
@@ -41,7 +42,43 @@ std::string grouped(int64_t number) {
     return text;
 }
 
+std::string_view rope_kind_name(RopeKind kind) {
+    switch (kind) {
+        case RopeKind::kPlain: return "plain";
+        case RopeKind::kLinear: return "linear";
+        case RopeKind::kLlama3: return "llama3";
+    }
+    return "";
+}
+
+Json transformer_json(const ModelConfig& config) {
+    const TransformerConfig& transformer = *config.transformer;
+    return {
+        {"architecture", config.architecture},
+        {"stored", "plain"},
+        {"vocab_size", config.vocab_size},
+        {"hidden_size", config.hidden_size},
+        {"layer_count", config.layer_count},
+        {"head_count", config.head_count},
+        {"kv_head_count", transformer.kv_head_count},
+        {"head_dim", config.head_dim},
+        {"intermediate_size", transformer.intermediate_size},
+        {"max_position_embeddings", config.max_position_embeddings},
+        {"rope_theta", config.rope_theta},
+        {"rope_scaling", rope_kind_name(transformer.rope.kind)},
+        {"has_qkv_bias", transformer.has_qkv_bias},
+        {"has_head_norms", transformer.has_head_norms},
+        {"ties_embeddings", transformer.ties_embeddings},
+        {"routed_expert_count", config.routed_expert_count},
+        {"experts_per_token", config.experts_per_token},
+        {"moe_intermediate_size", config.moe_intermediate_size},
+    };
+}
+
 Json config_json(const ModelConfig& config) {
+    if (config.transformer) {
+        return transformer_json(config);
+    }
     return {
         {"architecture", config.architecture},
         {"stored", config.stored == StoredWeights::kFp8Fp4 ? "fp8/fp4" : "plain"},
@@ -143,6 +180,19 @@ Json memory_json(const ModelReport& report) {
             {"max_num_batched_tokens", plan.limits.max_num_batched_tokens}};
 }
 
+void print_transformer(const ModelConfig& config) {
+    const TransformerConfig& transformer = *config.transformer;
+    fmt::print("attention     {} heads of keys and values, rope {} of theta {}{}{}\n", transformer.kv_head_count,
+               rope_kind_name(transformer.rope.kind), config.rope_theta, transformer.has_qkv_bias ? ", biases" : "",
+               transformer.has_head_norms ? ", norms of heads" : "");
+    fmt::print("feed-forward  width {}\n", transformer.intermediate_size);
+    fmt::print("experts       {}\n", config.routed_expert_count > 0
+                                         ? fmt::format("{} routed, {} per token, width {}", config.routed_expert_count,
+                                                       config.experts_per_token, config.moe_intermediate_size)
+                                         : "none");
+    fmt::print("head          {}\n", transformer.ties_embeddings ? "the embedding" : "its own");
+}
+
 void print_config(const ModelReport& report) {
     const ModelConfig& config = report.config;
     fmt::print("model         {}\n", report.path);
@@ -151,6 +201,10 @@ void print_config(const ModelReport& report) {
     fmt::print("text          {} layers, hidden {}, {} heads x {} (rotary {}), vocabulary {}, context {}\n", config.layer_count,
                config.hidden_size, config.head_count, config.head_dim, config.rope_dim, config.vocab_size,
                config.max_position_embeddings);
+    if (config.transformer) {
+        print_transformer(config);
+        return;
+    }
     fmt::print("attention     window {}, ratios {}, kv sources {}, index sources {}, top-k {}\n", config.sliding_window,
                fmt::join(config.compress_ratios, ","), fmt::join(config.kv_source_layer_ids, ","),
                fmt::join(config.index_source_layer_ids, ","), config.index_topk);
@@ -176,7 +230,7 @@ void print_weights(const ModelReport& report) {
     for (const FormatSize& format : report.formats) {
         fmt::print("  {:<12}{:>8} tensors {:>20} bytes\n", format.dtype, grouped(format.tensor_count), grouped(format.bytes));
     }
-    fmt::print("parts, in the official form\n");
+    fmt::print("{}\n", report.config.file_dtypes.empty() ? "parts, in the official form" : "parts");
     for (int i = 0; i < kModelPartCount; ++i) {
         const auto part = static_cast<ModelPart>(i);
         const PartSize& size = report.inventory.of(part);

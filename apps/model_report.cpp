@@ -128,11 +128,12 @@ Result<ModelReport> make_model_report(const std::string& path, const EngineOptio
     report.path = path;
     std::error_code error;
     if (!fs::exists(path, error)) {
-        return fail(ErrorCode::kNotFound, "{} does not exist, expected a model directory or a config.json", path);
+        return fail(ErrorCode::kNotFound, "{} does not exist, expected a model directory, a .gguf file or a config.json", path);
     }
-    if (fs::is_directory(path, error)) {
+    const bool is_gguf = is_gguf_path(path);
+    if (is_gguf || fs::is_directory(path, error)) {
         DI_TRY(report.config, load_model_config(path));
-        report.has_weights = options.load_format == LoadFormat::kAuto && has_weights(path);
+        report.has_weights = options.load_format == LoadFormat::kAuto && (is_gguf || has_weights(path));
     } else {
         DI_TRY(const std::string text, read_file(path, limits::kConfigBytesMax));
         Result<ModelConfig> config = parse_model_config(text);

@@ -5,6 +5,7 @@
 #include "apps/commands.h"
 #include "apps/engine_setup.h"
 #include "base/file_io.h"
+#include "session/model_files.h"
 #include "session/recipe.h"
 
 namespace di {
@@ -24,12 +25,12 @@ Result<std::string> run_recipe(const Options& options, const Tokenizer& tokenize
     return recipe_decode(input, dialect, options.stream, context);
 }
 
-Result<Tokenizer> open_tokenizer(const Options& options) {
+Result<Tokenizer> recipe_tokenizer(const Options& options) {
     if (options.tokenizer) {
-        return Tokenizer::open(*options.tokenizer);
+        return open_tokenizer(*options.tokenizer);
     }
     DI_TRY(const std::string model, model_directory(options));
-    return Tokenizer::open(model);
+    return open_tokenizer(model);
 }
 
 }  // namespace
@@ -43,7 +44,7 @@ int recipe_command(const Options& options) {
         print_error("--stream, expected only with decode");
         return kExitUsage;
     }
-    const Result<Tokenizer> tokenizer = open_tokenizer(options);
+    const Result<Tokenizer> tokenizer = recipe_tokenizer(options);
     if (!tokenizer) {
         print_error(tokenizer.error());
         return exit_code_of(tokenizer.error());

@@ -36,9 +36,12 @@ sigset_t block_signals() {
     return signals;
 }
 
-// The name of the model's directory: "v41-mini".
-std::string directory_name(const std::string& path) {
-    std::filesystem::path model(path);
+// The name of the model's directory ("v41-mini"), or of its .gguf file without that ending.
+std::string model_name_of(const std::string& path) {
+    const std::filesystem::path model(path);
+    if (is_gguf_path(path)) {
+        return model.stem().string();
+    }
     return (model.filename().empty() ? model.parent_path() : model).filename().string();
 }
 
@@ -106,7 +109,7 @@ int serve_command(const Options& options) {
                        .backend = &backend,
                        .clock = &clock,
                        .random = &random,
-                       .model_name = directory_name(directory),
+                       .model_name = model_name_of(directory),
                        .context_tokens = (*session)->plan().limits.max_model_len,
                        .version = DI_VERSION};
     parts.fingerprint = fingerprint_of(**session, parts.model_name, options);

@@ -9,9 +9,9 @@ namespace di {
 namespace {
 
 // Parts that every token of text goes through in whole.
-constexpr ModelPart kDenseParts[] = {ModelPart::kEngramMixing,    ModelPart::kAttention, ModelPart::kIndexers,
-                                     ModelPart::kSharedExperts,   ModelPart::kGates,     ModelPart::kNorms,
-                                     ModelPart::kHyperConnections};
+constexpr ModelPart kDenseParts[] = {ModelPart::kEngramMixing,     ModelPart::kAttention,  ModelPart::kIndexers,
+                                     ModelPart::kSharedExperts,    ModelPart::kGates,      ModelPart::kNorms,
+                                     ModelPart::kHyperConnections, ModelPart::kFeedForward};
 
 struct Dense {
     double bytes = 0.0;
@@ -49,7 +49,8 @@ double cache_bytes(const ModelConfig& config, const CacheGeometry& geometry, int
     for (const BlockPart& part : geometry.blocks) {
         const int64_t rows = context / std::max<int64_t>(1, part.ratio);
         const bool is_index = part.name.ends_with("index_k");
-        bytes += (is_index ? rows : std::min(rows, config.index_topk)) * row_bytes(part.format, part.dim);
+        const bool is_whole = is_index || config.transformer.has_value();  // every row is read, not a choice of them
+        bytes += (is_whole ? rows : std::min(rows, config.index_topk)) * row_bytes(part.format, part.dim);
     }
     for (const StatePart& part : geometry.states) {
         // The draft's rings are not read without drafts, partial sums are a few rows.
@@ -66,7 +67,9 @@ WorkCount decode_work(const ModelConfig& config, const CacheGeometry& geometry, 
     const InventorySummary inventory = summarise_inventory(config);
     const Dense dense = dense_parts(inventory);
     const PartSize& experts = inventory.of(ModelPart::kRoutedExperts);
-    const PartSize& head = inventory.of(ModelPart::kHead);
+    // A head that is the embedding is read as one.
+    const bool is_tied = config.transformer && config.transformer->ties_embeddings;
+    const PartSize& head = inventory.of(is_tied ? ModelPart::kEmbedding : ModelPart::kHead);
     WorkCount work;
     work.bytes = dense.bytes + static_cast<double>(head.bytes) + static_cast<double>(experts.bytes) * expert_share(config) +
                  engram_row_bytes(config, inventory) +

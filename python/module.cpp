@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/native_session.h"
+#include "session/model_files.h"
 #include "session/recipe.h"
 
 // The native half of the package: requests, results, a session. Names and defaults that users see are in the .py files.
@@ -252,7 +253,7 @@ EventPairs event_pairs(di::StreamEvents events) {
 // A tokenizer and what can be done with it alone.
 class NativeRecipe {
   public:
-    explicit NativeRecipe(const std::string& directory) : tokenizer_(di::Tokenizer::open(directory)) {
+    explicit NativeRecipe(const std::string& directory) : tokenizer_(di::open_tokenizer(directory)) {
         if (!tokenizer_) {
             di::python::raise(tokenizer_.error());
         }

@@ -57,7 +57,7 @@ NativeSession::NativeSession(const SettingPairs& pairs, const SettingPairs& defa
         if (!given.settings.model) {
             return fail(ErrorCode::kInvalidArgument, "no model, expected a model directory or DEEPINFER_HF_MODEL_DIR");
         }
-        DI_TRY_STATUS(check_model_directory(*given.settings.model));
+        DI_TRY_STATUS(check_model_path(*given.settings.model));
         return Session::open(options);
     }();
     if (!opened) {

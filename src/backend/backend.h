@@ -34,7 +34,7 @@ struct BackendOptions {
 
 struct EmbedArgs {
     Tensor ids;      // [rows] i32, all in [0, table.rows)
-    Weight table;    // [vocab, d] bf16
+    Weight table;    // [vocab, d] any format
     Tensor streams;  // out [rows, s, d]: s copies of the row
 };
 
@@ -103,8 +103,9 @@ struct StreamMeanArgs {
 struct RopeArgs {
     Tensor x;            // in and out [rows, heads, dim] rounded; the last `rotary` values of each head turn
     Tensor positions;    // [rows] i32
-    Tensor frequencies;  // [rotary / 2] f32; angle = f32(position) * f32(frequency), pairs adjacent
+    Tensor frequencies;  // [rotary / 2] f32; angle = f32(position) * f32(frequency)
     bool inverse = false;
+    bool splits_halves = false;  // pair i is (i, i + rotary / 2) of the values that turn; else (2 i, 2 i + 1)
 };
 
 // Where rows of one cache part stand: element (block, row) has its data at
@@ -170,6 +171,19 @@ struct SparseAttentionArgs {
     float scale;
 };
 
+// Dense causal attention, heads in groups: head h reads key and value head h / (heads / kv heads). A row at position p sees keys
+// 0 .. p of its sequence, ascending; those of this step are stored before. Probabilities are not rounded.
+struct CausalAttentionArgs {
+    Tensor query;         // [rows, heads, dim]; rows of a sequence stand together
+    CacheView key;        // one row a token: [kv heads * dim]
+    CacheView value;      // the same shape
+    Tensor sequence;      // [rows] i32
+    Tensor positions;     // [rows] i32
+    Tensor block_tables;  // [sequences, blocks] i32
+    Tensor output;        // [rows, heads, dim] rounded
+    float scale;
+};
+
 struct CompressArgs {
     Tensor value_score;     // [rows, 2, dim] f32: v then s of this step's tokens
     CacheView partial;      // block = state slot, one ring row = [2 * dim] f32 of an earlier token
@@ -197,15 +211,19 @@ struct IndexSelectArgs {
     float scale;
 };
 
+enum class RouterScore : uint8_t { kSqrtSoftplus, kSoftmax };
+
 struct RouterArgs {
     Tensor input;       // [rows, d]
     Weight weight;      // [experts, d]
-    Tensor bias;        // [experts] f32, for the choice only
+    Tensor bias;        // [experts] f32, for the choice only; empty: none
     Tensor bias_image;  // [experts] f32
     Tensor is_image;    // [rows] u8, or empty
     Tensor experts;     // out [rows, topk] i32, by falling corrected score, ties take the lower id
     Tensor weights;     // out [rows, topk] f32
     float scaling;
+    RouterScore score = RouterScore::kSqrtSoftplus;  // of an expert's logit; the softmax is over all experts
+    bool normalises = true;                          // weights of a row sum to `scaling`
 };
 
 struct ExpertWeights {
@@ -219,9 +237,9 @@ struct MoeArgs {
     Tensor experts;  // [rows, topk] i32
     Tensor weights;  // [rows, topk] f32, applied before `down`
     std::span<const ExpertWeights> routed;
-    ExpertWeights shared;         // weight 1
+    ExpertWeights shared;         // weight 1; empty: none
     Tensor output;                // [rows, d] rounded: routed in slot order, then shared
-    float limit;                  // gate clamped above, up on both sides
+    float limit;                  // gate clamped above, up on both sides; infinity: not at all
     bool quantise_input = false;  // Q8 of the inputs of all three products
 };
 
@@ -311,6 +329,7 @@ class Backend {
     virtual void copy_cache_rows(const CopyCacheRowsArgs& args) = 0;
     virtual void fake_quantise(const FakeQuantiseArgs& args) = 0;
     virtual void sparse_attention(const SparseAttentionArgs& args) = 0;
+    virtual void causal_attention(const CausalAttentionArgs& args) = 0;
     virtual void compress(const CompressArgs& args) = 0;
     virtual void index_select(const IndexSelectArgs& args) = 0;
     virtual void router(const RouterArgs& args) = 0;

@@ -209,6 +209,65 @@ void add_compress(std::vector<OpCase>& cases, int64_t ratio, int64_t dim) {
     cases.push_back({fmt::format("compress ratio {}", ratio), kRows, run});
 }
 
+struct CausalShape {
+    int64_t heads;
+    int64_t kv_heads;
+    int64_t dim;
+    RowFormat format;
+    int position_step;  // rows of a sequence stand this far apart
+};
+
+// Sequences of a few hundred tokens in blocks that stand in no order; a row is a token of one of them.
+void add_causal(std::vector<OpCase>& cases, const CausalShape& s) {
+    constexpr int64_t kBlockRows = 8;
+    const int64_t positions_max = 4 + 13 * kSequences + int64_t{kRows} * s.position_step;
+    const int64_t blocks = positions_max / kBlockRows + 1;
+    const auto block_of = [=](int64_t sequence, int64_t column) {
+        return (sequence * blocks + column) * 7 % (blocks * kSequences + 1);
+    };
+    Numbers numbers(static_cast<uint32_t>(s.heads * s.dim + s.position_step));
+    const int64_t width = s.kv_heads * s.dim;
+    // One spare block, so that the step of 7 meets all of them where their number is a multiple of it.
+    auto keys = std::make_shared<OwnedCache>(s.format, width, blocks * kSequences + 1, kBlockRows);
+    auto values = std::make_shared<OwnedCache>(s.format, width, blocks * kSequences + 1, kBlockRows);
+    for (int64_t block = 0; block <= blocks * kSequences; ++block) {
+        for (int64_t row = 0; row < kBlockRows; ++row) {
+            keys->put(block, row, numbers.reals(width));
+            values->put(block, row, numbers.reals(width));
+        }
+    }
+    auto queries = std::make_shared<std::vector<float>>(numbers.reals(kRows * s.heads * s.dim, 2.0F));
+    const auto run = [=](Backend& backend, const std::vector<int>& rows) {
+        const auto count = static_cast<int64_t>(rows.size());
+        std::vector<int32_t> sequence;
+        std::vector<int32_t> positions;
+        for (const int row : rows) {
+            // Three rows of a sequence stand together, as those of a prompt do.
+            sequence.push_back(row / 3 % kSequences);
+            positions.push_back(row % 3 == 0 && row < 6 ? 0 : 3 + 13 * (row / 3 % kSequences) + row * s.position_step);
+        }
+        std::vector<int32_t> tables;
+        for (int64_t id = 0; id < kSequences; ++id) {
+            for (int64_t column = 0; column < blocks; ++column) {
+                tables.push_back(static_cast<int32_t>(block_of(id, column)));
+            }
+        }
+        std::vector<float> query = pick(*queries, s.heads * s.dim, rows);
+        std::vector<float> output(query.size(), -1.0F);
+        backend.causal_attention({.query = view(query, {count, s.heads, s.dim}),
+                                  .key = keys->view,
+                                  .value = values->view,
+                                  .sequence = view(sequence, {count}),
+                                  .positions = view(positions, {count}),
+                                  .block_tables = view(tables, {kSequences, blocks}),
+                                  .output = view(output, {count, s.heads, s.dim}),
+                                  .scale = 0.125F});
+        return split(output, rows.size());
+    };
+    cases.push_back(
+        {fmt::format("causal_attention {}/{} heads dim {} step {}", s.heads, s.kv_heads, s.dim, s.position_step), kRows, run});
+}
+
 // Every row meets every other, so the whole is one row of the sweep: only threads vary.
 void add_full_attention(std::vector<OpCase>& cases, int64_t count, int64_t heads, int64_t dim) {
     Numbers numbers(static_cast<uint32_t>(count));
@@ -245,6 +304,10 @@ std::vector<OpCase> attention_cases() {
     add_compress(cases, 1, 37);
     add_compress(cases, 2, 64);
     add_compress(cases, 4, 20);
+    for (const CausalShape& s : {CausalShape{6, 2, 64, RowFormat::kF16, 1}, CausalShape{3, 3, 20, RowFormat::kF32, 1},
+                                 CausalShape{9, 3, 36, RowFormat::kF16, 17}, CausalShape{8, 1, 48, RowFormat::kF32, 5}}) {
+        add_causal(cases, s);
+    }
     add_full_attention(cases, 1, 2, 16);
     add_full_attention(cases, 39, 3, 20);
     return cases;

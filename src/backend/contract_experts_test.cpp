@@ -1,4 +1,6 @@
 // Cases: router and experts.
+#include <limits>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +13,8 @@ namespace {
 constexpr int kRows = 33;
 
 // Logits are exact, so both backends see the same scores; equal rows and biases make ties.
-void add_router(std::vector<OpCase>& cases, int64_t experts, int64_t topk, bool has_images) {
+void add_router(std::vector<OpCase>& cases, int64_t experts, int64_t topk, bool has_images,
+                RouterScore score = RouterScore::kSqrtSoftplus, bool normalises = true) {
     constexpr int64_t kDim = 40;
     Numbers numbers(static_cast<uint32_t>(experts));
     std::vector<float> values = numbers.halves(experts * kDim);
@@ -41,7 +44,12 @@ void add_router(std::vector<OpCase>& cases, int64_t experts, int64_t topk, bool 
                         .is_image = {},
                         .experts = view(chosen, {n, topk}),
                         .weights = view(weights, {n, topk}),
-                        .scaling = 1.5F};
+                        .scaling = 1.5F,
+                        .score = score,
+                        .normalises = normalises};
+        if (score == RouterScore::kSoftmax) {
+            args.bias = {};
+        }
         if (has_images) {
             args.is_image = view(is_image, {n});
         }
@@ -65,6 +73,7 @@ struct MoeShape {
     int64_t experts;
     int64_t topk;
     bool quantise_input;
+    float limit = 1.5F;
 };
 
 ScaleLayout layout_of(DType dtype) {
@@ -90,7 +99,9 @@ struct MoeData {
         for (int64_t i = 0; i < s.experts; ++i) {
             routed.push_back(add(s.routed, s.width));
         }
-        shared = add(s.shared, s.shared_width);
+        if (s.shared_width > 0) {
+            shared = add(s.shared, s.shared_width);
+        }
         input = numbers.reals(row_count * s.dim);
         for (int64_t i = 0; i < row_count * s.topk; ++i) {
             experts.push_back(static_cast<int32_t>(numbers.below(s.experts)));
@@ -121,7 +132,7 @@ std::vector<RowResult> run_moe(const MoeData& data, Backend& backend, const std:
                  .routed = data.routed,
                  .shared = data.shared,
                  .output = view(output, {n, s.dim}),
-                 .limit = 1.5F,
+                 .limit = s.limit,
                  .quantise_input = s.quantise_input});
     return split(output, rows.size());
 }
@@ -132,11 +143,15 @@ std::vector<OpCase> expert_cases() {
     std::vector<OpCase> cases;
     add_router(cases, 8, 2, true);
     add_router(cases, 29, 6, false);
+    add_router(cases, 16, 4, false, RouterScore::kSoftmax, true);
+    add_router(cases, 7, 7, false, RouterScore::kSoftmax, false);
     constexpr MoeShape kShapes[] = {
         {DType::kF4E2M1, DType::kF8E4M3, 64, 96, 128, 5, 2, false},
         {DType::kF4E2M1, DType::kF8E4M3, 96, 64, 64, 12, 3, true},
         {DType::kBF16, DType::kBF16, 50, 33, 33, 4, 1, false},
         {DType::kF32, DType::kBF16, 32, 28, 60, 3, 2, false},
+        {DType::kF16, DType::kF16, 40, 26, 0, 6, 2, false, std::numeric_limits<float>::infinity()},
+        {DType::kQ8_0, DType::kQ8_0, 64, 96, 0, 5, 3, false, std::numeric_limits<float>::infinity()},
     };
     for (const MoeShape& s : kShapes) {
         auto data = std::make_shared<MoeData>(s, kRows);

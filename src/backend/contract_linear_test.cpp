@@ -82,27 +82,32 @@ std::vector<LinearShape> shapes() {
         {DType::kF4E2M1, kRow, 160, 43, 1, 2},
         {DType::kF4E2M1, kRow, 256, 97, 1, 0, true},
         {DType::kF4E2M1, kRow, 64, 26, 2, 0, false, true, false},
+        {DType::kF16, kNone, 1, 3},
+        {DType::kF16, kNone, 75, 29, 1, 2},
+        {DType::kQ8_0, kNone, 32, 5},
+        {DType::kQ8_0, kNone, 96, 51, 1, 1},
+        {DType::kQ4_1, kNone, 160, 27, 2, 0, false, true, false},
+        {DType::kQ4_K, kNone, 512, 30},
         // More outputs and k than one strip of decoded weights holds.
         {DType::kF8E4M3, kBlock, 4096, 37},
     };
 }
 
-void add_embed(std::vector<OpCase>& cases) {
+void add_embed(std::vector<OpCase>& cases, DType dtype, int64_t dim) {
     constexpr int64_t kVocab = 40;
-    constexpr int64_t kDim = 51;
     Numbers numbers(5);
-    auto table = std::make_shared<OwnedWeight>(numbers, DType::kBF16, ScaleLayout::kNone, kVocab, kDim);
-    const auto run = [table](Backend& backend, const std::vector<int>& rows) {
+    auto table = std::make_shared<OwnedWeight>(numbers, dtype, ScaleLayout::kNone, kVocab, dim);
+    const auto run = [table, dim](Backend& backend, const std::vector<int>& rows) {
         const auto count = static_cast<int64_t>(rows.size());
         std::vector<int32_t> ids;
         for (const int row : rows) {
             ids.push_back(static_cast<int32_t>(row * 7 % kVocab));
         }
-        std::vector<float> streams(rows.size() * 3 * kDim, -1.0F);
-        backend.embed({.ids = view(ids, {count}), .table = table->weight, .streams = view(streams, {count, 3, kDim})});
+        std::vector<float> streams(rows.size() * 3 * dim, -1.0F);
+        backend.embed({.ids = view(ids, {count}), .table = table->weight, .streams = view(streams, {count, 3, dim})});
         return split(streams, rows.size());
     };
-    cases.push_back({"embed", 33, run, 0.0F, 0.0F});
+    cases.push_back({fmt::format("embed {}", dtype_name(dtype)), 33, run, 0.0F, 0.0F});
 }
 
 void add_gather(std::vector<OpCase>& cases, DType dtype, ScaleLayout layout) {
@@ -146,7 +151,9 @@ std::vector<OpCase> linear_cases() {
         op.tolerance_bf16 = s.round_output ? op.tolerance_bf16 : op.tolerance;
         cases.push_back(std::move(op));
     }
-    add_embed(cases);
+    add_embed(cases, DType::kBF16, 51);
+    add_embed(cases, DType::kF16, 51);
+    add_embed(cases, DType::kQ8_0, 64);
     add_gather(cases, DType::kF32, ScaleLayout::kNone);
     add_gather(cases, DType::kBF16, ScaleLayout::kNone);
     add_gather(cases, DType::kF8E4M3, ScaleLayout::kRow32);

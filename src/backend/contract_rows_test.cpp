@@ -108,7 +108,7 @@ void add_streams(std::vector<OpCase>& cases, int64_t s, int64_t dim) {
     cases.push_back({fmt::format("stream_mean {}x{}", s, dim), kRows, mean});
 }
 
-void add_rope(std::vector<OpCase>& cases, int64_t heads, int64_t dim, int64_t pairs, bool inverse) {
+void add_rope(std::vector<OpCase>& cases, int64_t heads, int64_t dim, int64_t pairs, bool inverse, bool splits_halves = false) {
     Numbers numbers(static_cast<uint32_t>(60 + pairs));
     auto x = std::make_shared<std::vector<float>>(numbers.reals(kRows * heads * dim));
     auto frequencies = std::make_shared<std::vector<float>>();
@@ -125,10 +125,12 @@ void add_rope(std::vector<OpCase>& cases, int64_t heads, int64_t dim, int64_t pa
         backend.rope({.x = view(values, {n, heads, dim}),
                       .positions = view(positions, {n}),
                       .frequencies = view(*frequencies, {pairs}),
-                      .inverse = inverse});
+                      .inverse = inverse,
+                      .splits_halves = splits_halves});
         return split(values, rows.size());
     };
-    cases.push_back({fmt::format("rope {}x{} {} pairs inverse {}", heads, dim, pairs, inverse), kRows, run, 1e-6F});
+    cases.push_back({fmt::format("rope {}x{} {} pairs inverse {} halves {}", heads, dim, pairs, inverse, splits_halves), kRows,
+                     run, 1e-6F});
 }
 
 // Values over many magnitudes, ties of every format, zeros, huge and tiny ones.
@@ -260,7 +262,11 @@ std::vector<OpCase> row_cases() {
     add_rope(cases, 3, 48, 16, false);
     add_rope(cases, 3, 48, 16, true);
     add_rope(cases, 1, 20, 5, false);
+    add_rope(cases, 3, 64, 32, false, true);
+    add_rope(cases, 2, 50, 21, false, true);
+    add_rope(cases, 2, 16, 8, true, true);
     add_quantisers(cases, RowFormat::kF32, 33);
+    add_quantisers(cases, RowFormat::kF16, 33);
     add_quantisers(cases, RowFormat::kFp8, 96);
     add_quantisers(cases, RowFormat::kNvfp4, 48);
     add_quantisers(cases, RowFormat::kMxfp4, 64);

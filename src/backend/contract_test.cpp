@@ -32,11 +32,24 @@ OwnedWeight::OwnedWeight(Numbers& numbers, DType dtype, ScaleLayout layout, int6
             std::memcpy(dtype == DType::kF32 ? at + 4 * i : at + 2 * i,
                         dtype == DType::kF32 ? static_cast<const void*>(&value) : &half, dtype == DType::kF32 ? 4 : 2);
         }
+    } else if (dtype == DType::kF16) {
+        for (int64_t i = 0; i < rows * cols; ++i) {
+            const uint16_t half = f32_to_f16(numbers.real(0.5F));
+            std::memcpy(at + 2 * i, &half, 2);
+        }
     } else {
         for (size_t i = 1; i < data.size(); ++i) {
             const uint8_t code = numbers.byte();
             // 0x7f and 0xff are NaN.
             data[i] = dtype == DType::kF8E4M3 && (code & 0x7f) == 0x7f ? 0x7e : code;
+        }
+    }
+    // Blocks begin with a scale, those of two numbers a value (Q4_1, Q4_K) with an offset behind it: halves that are no infinity.
+    const DTypeBlock block = dtype_block(dtype);
+    for (int64_t i = 0; is_block_quantised(dtype) && i < weight.data_bytes(); i += block.bytes) {
+        for (int64_t field = 0; field < (dtype == DType::kQ8_0 ? 1 : 2); ++field) {
+            const uint16_t half = f32_to_f16(numbers.real(0.02F));
+            std::memcpy(at + i + 2 * field, &half, 2);
         }
     }
     for (uint8_t& code : scale) {

@@ -27,7 +27,7 @@ Result<std::unique_ptr<Session>> open_session(const di_options* options) {
     if (!given.settings.model) {
         return fail(ErrorCode::kInvalidArgument, "no model, expected the option model or DEEPINFER_HF_MODEL_DIR");
     }
-    DI_TRY_STATUS(check_model_directory(*given.settings.model));
+    DI_TRY_STATUS(check_model_path(*given.settings.model));
     DI_TRY(const SessionOptions session, session_options(given.settings));
     return Session::open(session);
 }

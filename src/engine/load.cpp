@@ -25,6 +25,10 @@ Result<std::unique_ptr<Backend>> make_backend(const EngineOptions& options) {
 }
 
 Result<std::unique_ptr<Checkpoint>> open_checkpoint(const EngineOptions& options, const ModelConfig& config) {
+    if (options.load_format == LoadFormat::kDummy && !config.file_dtypes.empty()) {
+        return fail(ErrorCode::kInvalidArgument, "load-format is dummy, expected auto for the GGUF file {}",
+                    options.model_directory);
+    }
     if (options.load_format == LoadFormat::kDummy) {
         DI_TRY(Checkpoint dummy, Checkpoint::dummy(config, options.seed));
         return std::make_unique<Checkpoint>(std::move(dummy));
@@ -56,7 +60,7 @@ Result<std::unique_ptr<LoadedEngine>> load_engine(const EngineOptions& options, 
     const ModelOptions model_options = make_model_options(options, loaded->plan.limits, std::move(classes));
     DI_TRY(loaded->model, create_model(loaded->config, *loaded->checkpoint, *loaded->backend, model_options));
     DI_TRY(loaded->engine, Engine::create(*loaded->model, *loaded->backend, loaded->plan.limits, options.behaviour,
-                                          {loaded->config.eos_token_id}));
+                                          loaded->config.end_token_ids()));
     return loaded;
 }
 

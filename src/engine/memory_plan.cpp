@@ -75,8 +75,11 @@ struct Planner {
     // State slots for the ends of cached prefixes, one a block as far as that leaves enough for the blocks themselves.
     [[nodiscard]] int32_t snapshot_slots(const MemoryPlan& plan, int64_t blocks, int64_t left) const {
         const EngineBehaviour& behaviour = options.behaviour;
-        if (!behaviour.prefix_cache || options.replay != Replay::kOff || plan.state_slot_bytes == 0) {
+        if (!behaviour.prefix_cache || options.replay != Replay::kOff || options.snapshot_memory_bytes == 0) {
             return 0;
+        }
+        if (plan.state_slot_bytes == 0) {
+            return 1;  // a model without state: fill_blocks gives every block its mark, which costs nothing
         }
         const auto share = static_cast<int64_t>(static_cast<double>(std::min(left, usable_bytes / 2)) * kSnapshotShare);
         const int64_t bytes = options.snapshot_memory_bytes < 0 ? share : std::min(options.snapshot_memory_bytes, left);
@@ -139,6 +142,11 @@ struct Planner {
         blocks = std::min<int64_t>(blocks, std::numeric_limits<int32_t>::max());
         const bool fits = blocks >= one_sequence && blocks * plan.kv_block_bytes <= left;
         plan.kv_block_count = fits ? blocks : 0;
+        if (plan.state_slot_bytes == 0 && snapshots > 0) {
+            plan.limits.snapshot_slots =
+                static_cast<int32_t>(std::min<int64_t>(std::max<int64_t>(blocks, 1), kSnapshotSlotsMax));
+            plan.state_slot_count = plan.limits.max_num_seqs + plan.limits.snapshot_slots;
+        }
         return plan;
     }
 

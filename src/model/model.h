@@ -12,6 +12,7 @@
 #include "model/batch.h"
 #include "model/geometry.h"
 #include "weights/checkpoint.h"
+#include "weights/gguf_file.h"
 #include "weights/model_config.h"
 
 namespace di {

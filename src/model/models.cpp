@@ -5,6 +5,8 @@
 #include "model/deepseek_v41/deepseek_v41.h"
 #include "model/deepseek_v41/workspace.h"
 #include "model/model.h"
+#include "model/transformer/layout.h"
+#include "model/transformer/transformer.h"
 
 namespace di {
 
@@ -22,8 +24,21 @@ int64_t v41_workspace(const ModelConfig& config, const ModelOptions& options, DT
            v41::vision_workspace_bytes(config, activation_dtype);
 }
 
+int64_t transformer_workspace(const ModelConfig& config, const ModelOptions& options, DType activation_dtype) {
+    return transformer::make_workspace(config, options, activation_dtype, nullptr).bytes;
+}
+
+constexpr Family transformer_family(std::string_view architecture) {
+    return {architecture, transformer::Transformer::create, transformer::make_geometry, transformer_workspace};
+}
+
 constexpr std::array kFamilies{
     Family{"DeepseekV41ForCausalLM", v41::DeepseekV41::create, v41::make_geometry, v41_workspace},
+    transformer_family("LlamaForCausalLM"),
+    transformer_family("MistralForCausalLM"),
+    transformer_family("Qwen2ForCausalLM"),
+    transformer_family("Qwen3ForCausalLM"),
+    transformer_family("Qwen3MoeForCausalLM"),
 };
 
 Result<const Family*> find_family(const std::string& architecture) {

@@ -18,6 +18,7 @@ bool is_on_demand(ModelPart part) {
         case ModelPart::kAttention:
         case ModelPart::kIndexers:
         case ModelPart::kSharedExperts:
+        case ModelPart::kFeedForward:
         case ModelPart::kGates:
         case ModelPart::kHyperConnections:
         case ModelPart::kNorms:

@@ -64,13 +64,13 @@ void answer_on_pool(Service& service, const ExchangePtr& exchange,
 }
 
 // The ids that an answer to the request would begin from. Images are not read, so a request that has some is refused.
-Result<std::vector<int32_t>> prompt_ids(const Request& request, const Tokenizer& tokenizer) {
-    DI_TRY(const EncodedPrompt prompt, encode_prompt(*request.conversation, ChatDialect::kV41));
+Result<std::vector<int32_t>> prompt_ids(const Request& request, const Preparer& preparer) {
+    DI_TRY(const EncodedPrompt prompt, preparer.encode(*request.conversation));
     if (!prompt.images.empty()) {
         return fail(ErrorCode::kUnsupported,
                     "the conversation has images, whose tokens are counted by /v1/messages/count_tokens");
     }
-    return tokenise_prompt(prompt, tokenizer);
+    return tokenise_prompt(prompt, preparer.tokenizer());
 }
 
 }  // namespace
@@ -155,7 +155,7 @@ void tokenize(Service& service, ExchangePtr exchange) {
                 ids.insert(ids.begin(), bos);
             }
         } else {
-            DI_TRY(ids, prompt_ids(std::get<Request>(request.subject), tokenizer));
+            DI_TRY(ids, prompt_ids(std::get<Request>(request.subject), *service.parts().preparer));
         }
         std::optional<std::vector<std::string>> pieces;
         if (request.returns_token_strings) {
@@ -177,9 +177,9 @@ void detokenize(Service& service, ExchangePtr exchange) {
 }
 
 void apply_template(Service& service, ExchangePtr exchange) {
-    answer_on_pool(service, exchange, [](const JsonValue& body) -> Result<std::string> {
+    answer_on_pool(service, exchange, [&service](const JsonValue& body) -> Result<std::string> {
         DI_TRY(const Request request, parse_chat_request(body));
-        DI_TRY(const EncodedPrompt prompt, encode_prompt(*request.conversation, ChatDialect::kV41));
+        DI_TRY(const EncodedPrompt prompt, service.parts().preparer->encode(*request.conversation));
         return template_body(prompt.text);
     });
 }

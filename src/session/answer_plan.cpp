@@ -56,7 +56,7 @@ class Planner {
   private:
     Status plan_conversation() {
         const Conversation& conversation = *request_.conversation;
-        DI_TRY(const EncodedPrompt encoded, encode_prompt(conversation, ChatDialect::kV41));
+        DI_TRY(const EncodedPrompt encoded, preparer_.encode(conversation));
         plan_.is_thinking =
             encoded.answer_start == AnswerStart::kReasoning || encoded.answer_start == AnswerStart::kReasoningContinued;
         plan_.parser.start = encoded.answer_start;

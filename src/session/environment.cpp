@@ -99,6 +99,7 @@ constexpr EnvironmentRow kRows[] = {
     {"DEEPINFER_MAX_NUM_SEQS", "by backend", kSets, "max-num-seqs"},
     {"DEEPINFER_PROGRAM", "build/deepinfer", kElsewhere, "", "the tests: the program to be tested"},
     {"DEEPINFER_SCHEDULING_POLICY", "fcfs", kSets, "scheduling-policy"},
+    {"DEEPINFER_TEST_SMOLLM2", "none", kElsewhere, "", "the tests: the GGUF file of SmolLM2"},
     {"DEEPINFER_TEST_TOKENIZER", "none", kElsewhere, "", "the tests: the tokenizer file of the release"},
     {"DEEPINFER_THREADS", "all usable cores", kSets, "threads"},
     {"DEEPINFER_VERIFY_MODE", "exact", kSets, "verify-mode"},

@@ -16,4 +16,7 @@ inline constexpr size_t kPreparedPerSequence = 4;
 // Priorities of clients are cut to +- this: what is added to them still fits.
 inline constexpr int64_t kPriorityMax = 1'000'000;
 
+// Merges of a vocabulary: one makes one token, so there are about as many.
+inline constexpr int64_t kMergesMax = int64_t{1} << 22;
+
 }  // namespace di

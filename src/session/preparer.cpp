@@ -9,8 +9,12 @@
 
 namespace di {
 
-Preparer::Preparer(PreparerOptions options, const ModelConfig& config, const Tokenizer& tokenizer, GenerationConfig generation)
-    : options_(std::move(options)), context_{.config = &config, .tokenizer = &tokenizer}, generation_(std::move(generation)) {
+Preparer::Preparer(PreparerOptions options, const ModelConfig& config, const Tokenizer& tokenizer, GenerationConfig generation,
+                   ChatFormat chat_format)
+    : options_(std::move(options)),
+      chat_format_(std::move(chat_format)),
+      context_{.config = &config, .tokenizer = &tokenizer, .chat_format = &chat_format_},
+      generation_(std::move(generation)) {
     const int64_t count = std::min(tokenizer.vocabulary_size(), config.vocab_size);
     const auto ids_of = [&](std::initializer_list<std::string_view> spellings) {
         std::vector<int32_t> ids;
@@ -60,7 +64,8 @@ SamplingParams Preparer::default_sampling() const {
 
 std::vector<int32_t> Preparer::end_token_ids() const {
     std::vector<int32_t> ids = generation_.eos_token_ids;
-    ids.push_back(config().eos_token_id);
+    const std::vector<int32_t> others = config().end_token_ids();
+    ids.insert(ids.end(), others.begin(), others.end());
     return ids;
 }
 
@@ -84,8 +89,9 @@ void Preparer::add_end_tokens(SamplingParams& sampling) const {
     if (sampling.ignore_eos) {
         return;
     }
+    const std::vector<int32_t> known = config().end_token_ids();
     for (const int32_t id : generation_.eos_token_ids) {
-        if (id != config().eos_token_id && id < config().vocab_size) {
+        if (std::find(known.begin(), known.end(), id) == known.end() && id < config().vocab_size) {
             sampling.stop_token_ids.push_back(id);
         }
     }

@@ -24,7 +24,11 @@ struct PreparerOptions {
 // answer must look like. Any thread, many at once. Config and tokenizer must outlive it.
 class Preparer {
   public:
-    Preparer(PreparerOptions options, const ModelConfig& config, const Tokenizer& tokenizer, GenerationConfig generation);
+    Preparer(PreparerOptions options, const ModelConfig& config, const Tokenizer& tokenizer, GenerationConfig generation,
+             ChatFormat chat_format);
+
+    Preparer(const Preparer&) = delete;
+    Preparer& operator=(const Preparer&) = delete;
 
     // The request has no id yet. Errors are the caller's fault.
     [[nodiscard]] Result<TokenRequest> prepare(PromptRequest prompt);
@@ -36,6 +40,10 @@ class Preparer {
     // Tokens that have no place in an answer to a conversation: the special ones and those that open turns, but not the ends,
     // the delimiters of reasoning, and the marker of tool calls where calls may come.
     [[nodiscard]] std::vector<int32_t> control_token_ids(bool may_call_tools) const;
+    // The prompt of a conversation, in the model's format.
+    [[nodiscard]] Result<EncodedPrompt> encode(const Conversation& conversation) const {
+        return chat_format_.encode(conversation, tokenizer());
+    }
     [[nodiscard]] const Tokenizer& tokenizer() const { return *context_.tokenizer; }
     [[nodiscard]] const ModelConfig& config() const { return *context_.config; }
 
@@ -47,7 +55,8 @@ class Preparer {
     [[nodiscard]] GrammarCompiler& grammar_compiler();
 
     PreparerOptions options_;
-    PromptContext context_;
+    ChatFormat chat_format_;
+    PromptContext context_;  // points to chat_format_: a Preparer stays where it is
     GenerationConfig generation_;
     std::vector<int32_t> control_ids_;  // as control_token_ids(), without the marker of tool calls
     std::optional<int32_t> tool_marker_id_;

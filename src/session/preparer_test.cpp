@@ -14,7 +14,7 @@ TEST(Preparer, ControlTokensHaveNoPlaceInAnAnswerButEndsAndDelimiters) {
     ASSERT_TRUE(tokenizer.has_value());
     const Result<ModelConfig> config = load_model_config(DI_MODELS "/v41-mini");
     ASSERT_TRUE(config.has_value());
-    const Preparer preparer({}, *config, *tokenizer, {});
+    const Preparer preparer({}, *config, *tokenizer, {}, ChatFormat::deepseek(ChatDialect::kV41));
     const auto bans = [&](bool may_call_tools, std::string_view spelling) {
         const std::vector<int32_t> ids = preparer.control_token_ids(may_call_tools);
         return std::find(ids.begin(), ids.end(), tokenizer->find(spelling)) != ids.end();

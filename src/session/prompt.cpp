@@ -26,7 +26,7 @@ Result<std::vector<int32_t>> text_ids(const std::string& text, const PromptConte
 }
 
 Result<std::vector<int32_t>> conversation_ids(const Conversation& conversation, const PromptContext& context) {
-    DI_TRY(const EncodedPrompt prompt, encode_prompt(conversation, ChatDialect::kV41));
+    DI_TRY(const EncodedPrompt prompt, context.chat_format->encode(conversation, *context.tokenizer));
     return tokenise_prompt(prompt, *context.tokenizer);
 }
 

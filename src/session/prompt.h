@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "engine/load.h"
+#include "text/chat_format.h"
 #include "text/conversation.h"
 #include "text/grammar_spec.h"
 #include "text/image_plan.h"
@@ -36,6 +37,7 @@ struct PromptRequest {
 struct PromptContext {
     const ModelConfig* config = nullptr;
     const Tokenizer* tokenizer = nullptr;
+    const ChatFormat* chat_format = nullptr;
 };
 
 // The engine's request of a prompt: ids with their begin-of-sentence, every image placeholder replaced by the image's

@@ -13,9 +13,12 @@ namespace {
 struct Model {
     explicit Model(const std::string& directory)
         : config(load_model_config(directory).value()), tokenizer(Tokenizer::open(directory).value()) {}
-    [[nodiscard]] PromptContext context() const { return {.config = &config, .tokenizer = &tokenizer}; }
+    [[nodiscard]] PromptContext context() const {
+        return {.config = &config, .tokenizer = &tokenizer, .chat_format = &chat_format};
+    }
     ModelConfig config;
     Tokenizer tokenizer;
+    ChatFormat chat_format = ChatFormat::deepseek(ChatDialect::kV41);
 };
 
 const Model& mini() {

@@ -5,22 +5,25 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "session/model_files.h"
 #include "text/token_classes.h"
 
 namespace di {
 
 Session::Session(const SessionOptions& options, std::unique_ptr<Tokenizer> tokenizer, std::unique_ptr<LoadedEngine> loaded,
-                 GenerationConfig generation)
+                 GenerationConfig generation, ChatFormat chat_format)
     : options_(options),
       tokenizer_(std::move(tokenizer)),
       loaded_(std::move(loaded)),
-      preparer_(std::make_unique<Preparer>(options.preparer, loaded_->config, *tokenizer_, std::move(generation))) {}
+      preparer_(std::make_unique<Preparer>(options.preparer, loaded_->config, *tokenizer_, std::move(generation),
+                                           std::move(chat_format))) {}
 
 Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
     const std::string& model = options.engine.model_directory;
-    DI_TRY(Tokenizer tokenizer, Tokenizer::open(options.tokenizer_directory.empty() ? model : options.tokenizer_directory));
+    const std::string& text_model = options.tokenizer_directory.empty() ? model : options.tokenizer_directory;
+    DI_TRY(Tokenizer tokenizer, open_tokenizer(text_model));
     auto kept = std::make_unique<Tokenizer>(std::move(tokenizer));
-    DI_TRY(GenerationConfig generation, load_generation_config(model));
+    DI_TRY(GenerationConfig generation, open_generation_config(model, *kept));
     const TokenClasses classes = [&kept](int64_t vocab_size) { return token_classes(*kept, vocab_size); };
     DI_TRY(std::unique_ptr<LoadedEngine> loaded, load_engine(options.engine, classes));
     if (kept->vocabulary_size() > loaded->config.vocab_size) {
@@ -33,7 +36,12 @@ Result<std::unique_ptr<Session>> Session::open(const SessionOptions& options) {
                         loaded->config.vocab_size - 1);
         }
     }
-    return std::unique_ptr<Session>(new Session(options, std::move(kept), std::move(loaded), std::move(generation)));
+    if (loaded->config.transformer) {
+        DI_TRY(loaded->config.adds_bos, open_adds_bos(text_model, *kept, loaded->config.adds_bos));
+    }
+    DI_TRY(ChatFormat chat_format, open_chat_format(text_model, *kept, loaded->config.adds_bos));
+    return std::unique_ptr<Session>(
+        new Session(options, std::move(kept), std::move(loaded), std::move(generation), std::move(chat_format)));
 }
 
 Result<SubmittedPrompt> Session::submit(PromptRequest prompt) { return submit_as(next_id_++, std::move(prompt)); }

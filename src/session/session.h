@@ -150,7 +150,7 @@ class Session {
     class Run;
 
     Session(const SessionOptions& options, std::unique_ptr<Tokenizer> tokenizer, std::unique_ptr<LoadedEngine> loaded,
-            GenerationConfig generation);
+            GenerationConfig generation, ChatFormat chat_format);
     void log_statistics();
     [[nodiscard]] Result<SubmittedPrompt> submit_as(uint64_t id, PromptRequest prompt);
     // One step of the engine as it comes, without what is parked.

@@ -6,6 +6,7 @@
 #include <limits>
 #include <system_error>
 
+#include "engine/load.h"
 #include "session/environment.h"
 
 namespace di {
@@ -20,7 +21,7 @@ constexpr double kDraftsMax = 64;
 const SettingRow kRows[] = {
     {.rule = {.name = "model"},
      .value_name = "M",
-     .help = "model directory (default: DEEPINFER_HF_MODEL_DIR, else the embedded v41-mini)",
+     .help = "model directory or .gguf file (default: DEEPINFER_HF_MODEL_DIR, else the embedded v41-mini)",
      .target = &Settings::model},
     {.rule = {.name = "tokenizer"},
      .value_name = "DIR",
@@ -337,16 +338,14 @@ Result<SessionOptions> session_options(const Settings& settings) {
     return options;
 }
 
-Status check_model_directory(const std::string& path) {
-    if (path.ends_with(".gguf")) {
-        return fail(ErrorCode::kUnsupported, "not in this version: GGUF file {}, expected a model directory", path);
-    }
+Status check_model_path(const std::string& path) {
     std::error_code error;
     if (!fs::exists(path, error)) {
-        return fail(ErrorCode::kNotFound, "model {} does not exist, expected a directory with config.json", path);
+        return fail(ErrorCode::kNotFound, "model {} does not exist, expected a directory with config.json or a .gguf file",
+                    path);
     }
-    if (!fs::is_directory(path, error)) {
-        return fail(ErrorCode::kInvalidFile, "model {} is not a directory, expected one with config.json", path);
+    if (!fs::is_directory(path, error) && !is_gguf_path(path)) {
+        return fail(ErrorCode::kInvalidFile, "model {} is no directory, expected one with config.json or a .gguf file", path);
     }
     return {};
 }

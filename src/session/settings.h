@@ -89,8 +89,8 @@ struct SettingRow {
 // Checks them together and against what this build can do. The model's directory is left empty where none is named.
 [[nodiscard]] Result<SessionOptions> session_options(const Settings& settings);
 
-// A directory that can be a model; kNotFound, kInvalidFile or kUnsupported else.
-[[nodiscard]] Status check_model_directory(const std::string& path);
+// A directory or .gguf file that can be a model; kNotFound or kInvalidFile else.
+[[nodiscard]] Status check_model_path(const std::string& path);
 
 // Settings for callers without flags and files: from pairs of the caller, else from the environment of this process, else from
 // `defaults` of the caller. Warnings are for a person: unknown variables, variables without effect.

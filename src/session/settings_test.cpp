@@ -111,10 +111,10 @@ TEST(Settings, APairWinsOverTheEnvironmentAndAnUnknownOneIsAnError) {
 }
 
 TEST(Settings, AModelIsADirectory) {
-    EXPECT_TRUE(check_model_directory(DI_MODELS "/v41-mini").has_value());
-    EXPECT_EQ(check_model_directory("absent").error().code, ErrorCode::kNotFound);
-    EXPECT_EQ(check_model_directory("README.md").error().code, ErrorCode::kInvalidFile);
-    EXPECT_EQ(check_model_directory("x.gguf").error().code, ErrorCode::kUnsupported);
+    EXPECT_TRUE(check_model_path(DI_MODELS "/v41-mini").has_value());
+    EXPECT_EQ(check_model_path("absent").error().code, ErrorCode::kNotFound);
+    EXPECT_EQ(check_model_path("README.md").error().code, ErrorCode::kInvalidFile);
+    EXPECT_EQ(check_model_path("x.gguf").error().code, ErrorCode::kNotFound);
 }
 
 }  // namespace

@@ -15,6 +15,18 @@ std::string_view dtype_name(DType dtype) {
         case DType::kI16: return "i16";
         case DType::kI32: return "i32";
         case DType::kI64: return "i64";
+        case DType::kQ4_0: return "q4_0";
+        case DType::kQ4_1: return "q4_1";
+        case DType::kQ5_0: return "q5_0";
+        case DType::kQ5_1: return "q5_1";
+        case DType::kQ8_0: return "q8_0";
+        case DType::kQ2_K: return "q2_k";
+        case DType::kQ3_K: return "q3_k";
+        case DType::kQ4_K: return "q4_k";
+        case DType::kQ5_K: return "q5_k";
+        case DType::kQ6_K: return "q6_k";
+        case DType::kIq4Nl: return "iq4_nl";
+        case DType::kMxfp4: return "mxfp4";
     }
     return "?";
 }

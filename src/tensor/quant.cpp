@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "tensor/block_quant.h"
 
 namespace di {
 
@@ -97,6 +98,24 @@ float f16_to_f32(uint16_t bits) {
     return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
 }
 
+uint16_t f32_to_f16(float value) {
+    const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+    const float magnitude = std::fabs(value);
+    if (std::isnan(value)) {
+        return sign | 0x7e00;
+    }
+    if (magnitude >= 65504.0F) {
+        return sign | 0x7bff;
+    }
+    if (magnitude < 0x1p-14F) {
+        // Subnormals are multiples of 2^-24; 1024 of them make the smallest normal, whose code follows.
+        return sign | static_cast<uint16_t>(std::nearbyintf(magnitude * 0x1p24F));
+    }
+    uint32_t bits = std::bit_cast<uint32_t>(magnitude);
+    bits += 0xfffU + ((bits >> 13) & 1U);
+    return sign | static_cast<uint16_t>((bits >> 13) - (112U << 10));
+}
+
 float e4m3_to_f32(uint8_t code) { return kE4M3Table[code]; }
 
 uint8_t f32_to_e4m3(float value) {
@@ -162,6 +181,7 @@ uint8_t e8m0_ceil(float value) {
 int64_t row_data_bytes(RowFormat format, int64_t dim) {
     switch (format) {
         case RowFormat::kF32: return dim * 4;
+        case RowFormat::kF16: return dim * 2;
         case RowFormat::kFp8: return dim;
         case RowFormat::kNvfp4:
         case RowFormat::kMxfp4: return dim / 2;
@@ -171,7 +191,8 @@ int64_t row_data_bytes(RowFormat format, int64_t dim) {
 
 int64_t row_scale_bytes(RowFormat format, int64_t dim) {
     switch (format) {
-        case RowFormat::kF32: return 0;
+        case RowFormat::kF32:
+        case RowFormat::kF16: return 0;
         case RowFormat::kFp8:
         case RowFormat::kMxfp4: return dim / 32;
         case RowFormat::kNvfp4: return dim / 16;
@@ -182,6 +203,12 @@ int64_t row_scale_bytes(RowFormat format, int64_t dim) {
 void quantise_row(RowFormat format, std::span<const float> values, uint8_t* data, uint8_t* scale) {
     switch (format) {
         case RowFormat::kF32: std::memcpy(data, values.data(), values.size_bytes()); return;
+        case RowFormat::kF16:
+            for (size_t i = 0; i < values.size(); ++i) {
+                const uint16_t bits = f32_to_f16(values[i]);
+                std::memcpy(data + 2 * i, &bits, 2);
+            }
+            return;
         case RowFormat::kFp8:
             DI_CHECK(values.size() % 32 == 0, "an FP8 row is a multiple of 32 long");
             quantise_fp8(values, data, scale);
@@ -200,6 +227,13 @@ void quantise_row(RowFormat format, std::span<const float> values, uint8_t* data
 void dequantise_row(RowFormat format, const uint8_t* data, const uint8_t* scale, std::span<float> values) {
     switch (format) {
         case RowFormat::kF32: std::memcpy(values.data(), data, values.size_bytes()); return;
+        case RowFormat::kF16:
+            for (size_t i = 0; i < values.size(); ++i) {
+                uint16_t bits = 0;
+                std::memcpy(&bits, data + 2 * i, 2);
+                values[i] = f16_to_f32(bits);
+            }
+            return;
         case RowFormat::kFp8:
             for (size_t i = 0; i < values.size(); ++i) {
                 values[i] = e4m3_to_f32(data[i]) * e8m0_to_f32(scale[i / 32]);
@@ -224,7 +258,7 @@ void fake_quantise_row(RowFormat format, std::span<float> values) {
     }
     // Group by group, so that a row of any length needs no memory of its own.
     constexpr size_t kGroup = 32;
-    std::array<uint8_t, kGroup> data{};
+    std::array<uint8_t, 2 * kGroup> data{};
     std::array<uint8_t, 2> scale{};
     for (size_t first = 0; first < values.size(); first += kGroup) {
         const auto group = values.subspan(first, std::min(kGroup, values.size() - first));
@@ -235,6 +269,10 @@ void fake_quantise_row(RowFormat format, std::span<float> values) {
 
 void dequantise_weight_row(const Weight& weight, int64_t row, int64_t first, std::span<float> values) {
     const auto* bytes = static_cast<const uint8_t*>(weight.data) + row * weight.row_bytes();
+    if (is_block_quantised(weight.dtype)) {
+        dequantise_block_row(weight.dtype, bytes, first, values);
+        return;
+    }
     const auto scale_at = [&](int64_t column) {
         switch (weight.scale_layout) {
             case ScaleLayout::kNone: return 1.0F;
@@ -253,11 +291,17 @@ void dequantise_weight_row(const Weight& weight, int64_t row, int64_t first, std
                 values[i] = bf16_to_f32(bits);
                 break;
             }
+            case DType::kF16: {
+                uint16_t bits = 0;
+                std::memcpy(&bits, bytes + column * 2, 2);
+                values[i] = f16_to_f32(bits);
+                break;
+            }
             case DType::kF8E4M3: values[i] = e4m3_to_f32(bytes[column]) * scale_at(column); break;
             case DType::kF4E2M1:
                 values[i] = e2m1_to_f32(get_nibble(bytes, static_cast<size_t>(column))) * scale_at(column);
                 break;
-            default: DI_CHECK(false, "a weight is f32, bf16, f8_e4m3 or packed f4_e2m1");
+            default: DI_CHECK(false, "a weight is f32, bf16, f16, f8_e4m3, packed f4_e2m1 or of a block type");
         }
     }
 }

@@ -26,6 +26,8 @@ namespace di {
 [[nodiscard]] inline float round_bf16(float value) { return bf16_to_f32(f32_to_bf16(value)); }
 
 [[nodiscard]] float f16_to_f32(uint16_t bits);
+// Round to nearest even, saturates at +-65504 (infinity too); NaN gives 0x7E00 with its sign.
+[[nodiscard]] uint16_t f32_to_f16(float value);
 
 [[nodiscard]] float e4m3_to_f32(uint8_t code);
 // Round to nearest even, saturates at +-448; NaN gives 0x7F.
@@ -51,6 +53,7 @@ enum class RowFormat : uint8_t {
     kFp8,    // e4m3, one UE8M0 scale per 32 (window KV, compressed KV without FP4, activations)
     kNvfp4,  // e2m1, one e4m3 scale per 16 (compressed KV)
     kMxfp4,  // e2m1, one UE8M0 scale per 32 (index keys and queries)
+    kF16,    // IEEE half, saturated: keys and values of dense attention
 };
 
 [[nodiscard]] int64_t row_data_bytes(RowFormat format, int64_t dim);
@@ -59,7 +62,7 @@ enum class RowFormat : uint8_t {
     return row_data_bytes(format, dim) + row_scale_bytes(format, dim);
 }
 
-// Quantises one row. dim % 32 == 0 (kNvfp4: % 16). `scale` is unused for kF32.
+// Quantises one row. dim % 32 == 0 (kNvfp4: % 16). `scale` is unused for kF32 and kF16.
 void quantise_row(RowFormat format, std::span<const float> values, uint8_t* data, uint8_t* scale);
 void dequantise_row(RowFormat format, const uint8_t* data, const uint8_t* scale, std::span<float> values);
 // values <- dequantise(quantise(values)).

@@ -271,5 +271,27 @@ TEST(RowFormats, GiveTheProductOfTheFp8Linear) {
     }
 }
 
+TEST(Quant, HalvesRoundToEvenSaturateAndKeepNaN) {
+    for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+        const auto half = static_cast<uint16_t>(bits);
+        const float value = f16_to_f32(half);
+        const bool is_infinite = (bits & 0x7fffU) == 0x7c00U;
+        const bool is_nan = (bits & 0x7fffU) > 0x7c00U;
+        const uint16_t sign = half & 0x8000U;
+        EXPECT_EQ(f32_to_f16(value), is_nan ? sign | 0x7e00 : is_infinite ? sign | 0x7bff : half) << bits;
+        if (is_nan || (bits & 0x7fffU) >= 0x7bffU) {
+            continue;
+        }
+        // Halfway to the next value goes to the even code, a little more goes up.
+        const float next = f16_to_f32(static_cast<uint16_t>(bits + 1));
+        const float middle = (value + next) / 2.0F;
+        EXPECT_EQ(f32_to_f16(middle), bits % 2 == 0 ? half : half + 1) << bits;
+        EXPECT_EQ(f32_to_f16(std::nextafter(middle, next)), half + 1) << bits;
+    }
+    EXPECT_EQ(f32_to_f16(1e30F), 0x7bff);
+    EXPECT_EQ(f32_to_f16(-65519.0F), 0xfbff);
+    EXPECT_EQ(f32_to_f16(1e-30F), 0);
+}
+
 }  // namespace
 }  // namespace di

@@ -8,7 +8,7 @@ namespace di {
 
 // Where the scales of a quantised matrix stand (checkpoint.md section 3 of the format).
 enum class ScaleLayout : uint8_t {
-    kNone,        // F32 or BF16 values
+    kNone,        // F32, BF16 or F16 values, or block types, which hold their scales
     kBlock32x32,  // UE8M0 [ceil(rows/32), ceil(cols/32)], FP8 linears
     kRow32,       // UE8M0 [rows, ceil(cols/32)], FP4 experts and FP8 tables
 };
@@ -16,7 +16,7 @@ enum class ScaleLayout : uint8_t {
 // A weight matrix [rows, cols] as it lies in the file, usually memory-mapped; y = x W^T.
 // Does not own. `data` may be unaligned.
 struct Weight {
-    DType dtype = DType::kBF16;  // kF32, kBF16, kF8E4M3 or kF4E2M1
+    DType dtype = DType::kBF16;  // kF32, kBF16, kF16, kF8E4M3, kF4E2M1 or a block type, of whose block `cols` is a multiple
     ScaleLayout scale_layout = ScaleLayout::kNone;
     const void* data = nullptr;
     const uint8_t* scale = nullptr;
@@ -24,7 +24,7 @@ struct Weight {
     int64_t cols = 0;  // inputs
 
     [[nodiscard]] bool empty() const { return data == nullptr; }
-    [[nodiscard]] int64_t row_bytes() const { return cols * dtype_bits(dtype) / 8; }
+    [[nodiscard]] int64_t row_bytes() const { return dtype_bytes(dtype, cols); }
     [[nodiscard]] int64_t scale_cols() const { return (cols + 31) / 32; }
     [[nodiscard]] int64_t data_bytes() const { return rows * row_bytes(); }
     [[nodiscard]] int64_t scale_bytes() const {

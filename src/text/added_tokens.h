@@ -12,8 +12,9 @@ namespace di {
 struct AddedToken {
     int32_t id;
     std::string spelling;
-    bool is_special;     // left out by decoding with skip_special
-    bool is_normalized;  // looked for in the second pass, see AddedTokens
+    bool is_special;                // left out by decoding with skip_special
+    bool is_normalized;             // looked for in the second pass, see AddedTokens
+    bool is_in_plain_text = false;  // found also where added tokens are not to be recognized (GGUF: user-defined)
 };
 
 // A stretch of text: an added token, or text between them.

@@ -8,7 +8,6 @@
 
 #include "text/byte_level.h"
 #include "text/limits.h"
-#include "text/tokenizer_file.h"
 #include "text/unicode.h"
 
 namespace di {
@@ -90,6 +89,11 @@ Result<std::array<int32_t, 256>> resolve_bytes(const TokenizerFile& file, const 
     return byte_ids;
 }
 
+std::vector<AddedToken> tokens_in_plain_text(std::vector<AddedToken> tokens) {
+    std::erase_if(tokens, [](const AddedToken& token) { return !token.is_in_plain_text; });
+    return tokens;
+}
+
 }  // namespace
 
 Result<Tokenizer> Tokenizer::open(const std::string& model_directory) {
@@ -108,7 +112,11 @@ Result<Tokenizer> Tokenizer::open(const std::string& model_directory) {
 }
 
 Result<Tokenizer> Tokenizer::parse(std::string_view tokenizer_json, std::string_view tokenizer_config_json) {
-    auto tokenizer = build(tokenizer_json);
+    auto file = parse_tokenizer_file(tokenizer_json);
+    if (!file) {
+        return fail_in("tokenizer.json", std::move(file.error()));
+    }
+    auto tokenizer = create(*file);
     if (!tokenizer) {
         return fail_in("tokenizer.json", std::move(tokenizer.error()));
     }
@@ -128,8 +136,7 @@ Result<Tokenizer> Tokenizer::parse(std::string_view tokenizer_json, std::string_
     return tokenizer;
 }
 
-Result<Tokenizer> Tokenizer::build(std::string_view tokenizer_json) {
-    DI_TRY(const TokenizerFile file, parse_tokenizer_file(tokenizer_json));
+Result<Tokenizer> Tokenizer::create(const TokenizerFile& file) {
     DI_TRY(const int64_t size, table_size(file));
     std::vector<Token> tokens(static_cast<size_t>(size));
     IdsByPiece ids;
@@ -141,18 +148,33 @@ Result<Tokenizer> Tokenizer::build(std::string_view tokenizer_json) {
                         piece.spelling);
         }
         token.piece = piece.spelling;
-        token.bytes = bytes_of_piece(piece.spelling);
+        token.bytes = file.model == TokenizerModel::kByteLevelBpe ? bytes_of_piece(piece.spelling)
+                                                                  : SentencePieces::bytes_of_piece(piece.spelling);
         ids.emplace(token.piece, piece.id);
     }
+    if (file.model == TokenizerModel::kSentencePieces) {
+        for (size_t byte = 0; byte < file.byte_ids.size(); ++byte) {
+            if (file.byte_ids[byte] >= 0) {
+                tokens[static_cast<size_t>(file.byte_ids[byte])].bytes = std::string(1, static_cast<char>(byte));
+            }
+        }
+    }
     // Merges and bytes are about the vocabulary proper, so they are looked up before added tokens join.
-    DI_TRY(const std::vector<BpeMerge> merges, resolve_merges(file, ids));
-    DI_TRY(const auto byte_ids, resolve_bytes(file, ids));
+    DI_TRY(Model model, create_model(file, ids));
     for (const AddedToken& added : file.added_tokens) {
         DI_TRY_STATUS(add_token(added, tokens, ids));
     }
+    return Tokenizer(std::move(tokens), std::move(ids), file, std::move(model));
+}
+
+Result<Tokenizer::Model> Tokenizer::create_model(const TokenizerFile& file, const IdsByPiece& ids) {
+    if (file.model == TokenizerModel::kSentencePieces) {
+        return SentencePieces(file);
+    }
+    DI_TRY(const std::vector<BpeMerge> merges, resolve_merges(file, ids));
+    DI_TRY(const auto byte_ids, resolve_bytes(file, ids));
     DI_TRY(Pretokenizer pretokenizer, Pretokenizer::create(file.split_patterns));
-    return Tokenizer(std::move(tokens), std::move(ids), AddedTokens(file.added_tokens), std::move(pretokenizer),
-                     Bpe(byte_ids, merges));
+    return ByteLevelBpe{std::move(pretokenizer), Bpe(byte_ids, merges), file.takes_whole_pieces};
 }
 
 Status Tokenizer::add_token(const AddedToken& added, std::vector<Token>& tokens, IdsByPiece& ids) {
@@ -177,12 +199,15 @@ Status Tokenizer::add_token(const AddedToken& added, std::vector<Token>& tokens,
     return {};
 }
 
-Tokenizer::Tokenizer(std::vector<Token> tokens, IdsByPiece ids, AddedTokens added_tokens, Pretokenizer pretokenizer, Bpe bpe)
+Tokenizer::Tokenizer(std::vector<Token> tokens, IdsByPiece ids, const TokenizerFile& file, Model model)
     : tokens_(std::move(tokens)),
       ids_(std::move(ids)),
-      added_tokens_(std::move(added_tokens)),
-      pretokenizer_(std::move(pretokenizer)),
-      bpe_(std::move(bpe)) {}
+      added_tokens_(file.added_tokens),
+      plain_text_tokens_(tokens_in_plain_text(file.added_tokens)),
+      model_(std::move(model)),
+      bos_id_(file.bos_id),
+      eos_id_(file.eos_id),
+      pad_id_(file.pad_id) {}
 
 Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
     if (text.size() > kEncodeTextBytesMax) {
@@ -192,27 +217,42 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, EncodeOpti
         return fail(ErrorCode::kInvalidArgument, "text is not valid UTF-8 at byte {} ({:#04x})", offset,
                     static_cast<uint8_t>(text[offset]));
     }
+    const AddedTokens& wanted = options.recognize_added_tokens ? added_tokens_ : plain_text_tokens_;
     std::vector<int32_t> ids;
-    if (!options.recognize_added_tokens) {
-        DI_TRY_STATUS(encode_text(text, ids));
-        return ids;
-    }
-    for (const TextSegment& segment : added_tokens_.split(text)) {
+    bool has_prefix = true;  // at the start, and behind special tokens
+    for (const TextSegment& segment : wanted.split(text)) {
         if (segment.token_id >= 0) {
             ids.push_back(segment.token_id);
+            has_prefix = true;
         } else {
-            DI_TRY_STATUS(encode_text(segment.text, ids));
+            DI_TRY_STATUS(encode_text(segment.text, has_prefix, ids));
+            has_prefix = false;
         }
     }
     return ids;
 }
 
-Status Tokenizer::encode_text(std::string_view text, std::vector<int32_t>& ids) const {
-    DI_TRY(const std::vector<std::string_view> pieces, pretokenizer_.split(text));
+Status Tokenizer::encode_text(std::string_view text, bool has_prefix, std::vector<int32_t>& ids) const {
+    if (const auto* sentence_pieces = std::get_if<SentencePieces>(&model_)) {
+        return sentence_pieces->encode(text, has_prefix, ids);
+    }
+    const auto& model = std::get<ByteLevelBpe>(model_);
+    DI_TRY(const std::vector<std::string_view> pieces, model.pretokenizer.split(text));
     for (const std::string_view piece : pieces) {
-        DI_TRY_STATUS(bpe_.encode(piece, ids));
+        DI_TRY_STATUS(encode_piece(model, piece, ids));
     }
     return {};
+}
+
+Status Tokenizer::encode_piece(const ByteLevelBpe& model, std::string_view piece, std::vector<int32_t>& ids) const {
+    if (model.takes_whole_pieces && piece.size() <= kTokenBytesMax) {
+        // Not an added token: their spelling may stand in text that must not become one.
+        if (const auto whole = find(piece_of_bytes(piece)); whole && !is_added(*whole)) {
+            ids.push_back(*whole);
+            return {};
+        }
+    }
+    return model.bpe.encode(piece, ids);
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
@@ -221,6 +261,10 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
         if (!skip_special || !is_special(id)) {
             bytes += token_bytes(id);
         }
+    }
+    const auto* sentence_pieces = std::get_if<SentencePieces>(&model_);
+    if (sentence_pieces != nullptr && sentence_pieces->adds_space_prefix() && bytes.starts_with(' ')) {
+        bytes.erase(0, 1);
     }
     return decode_lossy(bytes);
 }

@@ -372,4 +372,26 @@ Result<NamedTokens> parse_tokenizer_config(std::string_view tokenizer_config_jso
     return names;
 }
 
+Result<std::optional<std::string>> parse_chat_template(std::string_view tokenizer_config_json) {
+    DI_TRY(const Json root, parse_object(tokenizer_config_json));
+    const Json* value = member(root, "chat_template");
+    if (value == nullptr) {
+        return std::nullopt;
+    }
+    if (value->is_string()) {
+        return std::optional(value->get<std::string>());
+    }
+    if (!value->is_array()) {
+        return fail(kBadFile, "chat_template is {}, expected a string or a list of named ones", shown(*value));
+    }
+    for (const Json& entry : *value) {
+        const auto name = entry.is_object() ? string_member(entry, "name") : Result<std::string>(std::string());
+        if (name && *name == "default") {
+            DI_TRY(std::string source, string_member(entry, "template"));
+            return std::optional(std::move(source));
+        }
+    }
+    return fail(kBadFile, "chat_template is a list without one that is named \"default\"");
+}
+
 }  // namespace di

@@ -9,7 +9,10 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "tensor/quant.h"
 #include "weights/dummy_memory.h"
+#include "weights/gguf_file.h"
+#include "weights/gguf_tensors.h"
 #include "weights/inventory.h"
 #include "weights/json_events.h"
 #include "weights/limits.h"
@@ -19,6 +22,7 @@ namespace di {
 
 struct Checkpoint::State {
     std::optional<ShardSet> shards;    // of a model directory
+    std::optional<GgufFile> gguf;      // or a single file
     std::optional<DummyMemory> dummy;  // or random weights
     std::map<std::string, StoredTensor, std::less<>> tensors;
     std::map<std::string, Weight, std::less<>> weights;  // rank-2 tensors by full name
@@ -47,7 +51,8 @@ Weight make_weight(const ExpectedTensor& tensor, const StoredForm& form, const u
 // Compares the shards with the expected list, and counts what it used.
 class Matcher {
   public:
-    Matcher(const ShardSet& shards, const std::string& directory) : shards_(shards), directory_(directory) {}
+    Matcher(const ShardSet& shards, const std::string& directory, const ModelConfig& config)
+        : shards_(shards), directory_(directory), config_(config) {}
 
     // The form in which `tensor` is stored, checked together with its scale.
     Result<StoredForm> match(const ExpectedTensor& tensor) {
@@ -80,7 +85,7 @@ class Matcher {
             return {};
         }
         for (const auto& [name, place] : shards_.places()) {
-            if (!used.contains(name)) {
+            if (!used.contains(name) && !is_ignored_tensor(config_, name)) {
                 return fail(ErrorCode::kInvalidFile,
                             "{}: tensor {} is not one of this model's (one of {} such), expected exactly those of config.json",
                             shards_.file(place).path(), quoted_for_message(name, limits::kTensorNameBytesMax),
@@ -110,6 +115,7 @@ class Matcher {
 
     const ShardSet& shards_;
     const std::string& directory_;
+    const ModelConfig& config_;
     int64_t used_count_ = 0;
 };
 
@@ -146,7 +152,31 @@ Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 Checkpoint::~Checkpoint() = default;
 
-Result<Checkpoint> Checkpoint::open(const std::string& directory, const ModelConfig& config) {
+Result<Checkpoint> Checkpoint::open(const std::string& model, const ModelConfig& config) {
+    return is_gguf_path(model) ? open_gguf(model, config) : open_directory(model, config);
+}
+
+Result<Checkpoint> Checkpoint::open_gguf(const std::string& path, const ModelConfig& config) {
+    if (!config.transformer) {
+        return fail(ErrorCode::kUnsupported, "{}: {} weights are read from safetensors only", path, config.architecture);
+    }
+    auto state = std::make_unique<State>();
+    DI_TRY(state->gguf, GgufFile::open(path));
+    const std::vector<ExpectedTensor> expected = expected_tensors(config);
+    DI_TRY(const std::vector<GgufPart> parts, match_gguf_tensors(*state->gguf, expected));
+    for (size_t i = 0; i < expected.size(); ++i) {
+        const ExpectedTensor& tensor = expected[i];
+        const GgufPart& part = parts[i];
+        state->total_bytes += part.bytes;
+        state->tensors[tensor.name] = {part.dtype, tensor.shape(), part.data, part.bytes};
+        if (tensor.rank == 2) {
+            state->weights[tensor.name] = make_weight(tensor, *form_for_dtype(tensor, part.dtype), part.data, nullptr);
+        }
+    }
+    return Checkpoint(std::move(state));
+}
+
+Result<Checkpoint> Checkpoint::open_directory(const std::string& directory, const ModelConfig& config) {
     auto state = std::make_unique<State>();
     DI_TRY(state->shards, ShardSet::open(directory));
     const ShardSet& shards = *state->shards;
@@ -157,7 +187,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& directory, const ModelCon
         return state->tensors[name] = {entry.dtype, entry.shape, shards.file(place).data(entry), entry.bytes};
     };
     const std::vector<ExpectedTensor> expected = expected_tensors(config);
-    Matcher matcher(shards, directory);
+    Matcher matcher(shards, directory, config);
     for (const ExpectedTensor& tensor : expected) {
         DI_TRY(const StoredForm form, matcher.match(tensor));
         const uint8_t* data = stored(tensor.name).data;
@@ -193,6 +223,23 @@ Result<Checkpoint> Checkpoint::dummy(const ModelConfig& config, uint64_t seed) {
     return Checkpoint(std::move(state));
 }
 
+// Vector operands of operations are bf16 or f32.
+Tensor Checkpoint::widened(std::string_view name, const StoredTensor& stored) const {
+    int64_t count = 1;
+    for (const int64_t dim : stored.shape) {
+        count *= dim;
+    }
+    const std::lock_guard lock(state_->mutex);
+    auto& copy = state_->copies[std::string(name)];
+    if (copy == nullptr) {
+        copy = std::make_unique<std::byte[]>(static_cast<size_t>(count) * sizeof(float));
+        const Weight row{.dtype = DType::kF16, .data = stored.data, .rows = 1, .cols = count};
+        dequantise_weight_row(row, 0, 0, {reinterpret_cast<float*>(copy.get()), static_cast<size_t>(count)});
+    }
+    return stored.shape.size() == 1 ? Tensor(copy.get(), DType::kF32, {count})
+                                    : Tensor(copy.get(), DType::kF32, {stored.shape[0], stored.shape[1]});
+}
+
 const std::map<std::string, StoredTensor, std::less<>>& Checkpoint::tensors() const { return state_->tensors; }
 int64_t Checkpoint::total_bytes() const { return state_->total_bytes; }
 bool Checkpoint::is_dummy() const { return state_->dummy.has_value(); }
@@ -212,8 +259,11 @@ Tensor Checkpoint::tensor(std::string_view name) const {
     DI_CHECK(found != state_->tensors.end(), fmt::format("no tensor {} in the inventory", name));
     const StoredTensor& stored = found->second;
     DI_CHECK(stored.shape.size() == 1 || stored.shape.size() == 2, "the inventory has vectors and matrices");
-    DI_CHECK(stored.dtype == DType::kF32 || stored.dtype == DType::kBF16,
+    DI_CHECK(stored.dtype == DType::kF32 || stored.dtype == DType::kBF16 || stored.dtype == DType::kF16,
              fmt::format("tensor {} is quantised: ask for its weight", name));
+    if (stored.dtype == DType::kF16) {
+        return widened(name, stored);
+    }
     const auto alignment = static_cast<uintptr_t>(dtype_bits(stored.dtype) / 8);
     const uint8_t* data = stored.data;
     if (reinterpret_cast<uintptr_t>(data) % alignment != 0) {

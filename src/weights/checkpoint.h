@@ -21,13 +21,13 @@ struct StoredTensor {
     int64_t bytes = 0;
 };
 
-// The tensors of a model directory: memory-mapped safetensors (single file or shards with an index), or dummy
+// The tensors of a model directory: memory-mapped safetensors (single file or shards with an index), of a GGUF file, or dummy
 // weights. Owns the mappings; every pointer it gives lives as long as it does. Nothing is read before it is used.
 class Checkpoint {
   public:
-    // Maps `directory`, checks every header and that the tensors are exactly those that `config` asks for
+    // Maps `model`, a directory or a .gguf file, checks every header and that the tensors are exactly those that `config` asks for
     // (names, shapes, dtypes; a leading "model." is tolerated).
-    [[nodiscard]] static Result<Checkpoint> open(const std::string& directory, const ModelConfig& config);
+    [[nodiscard]] static Result<Checkpoint> open(const std::string& model, const ModelConfig& config);
     // Random weights of the same inventory from `seed`: the same bytes on every machine. Pages are made when first touched
     // where that is possible in whole; otherwise filled at once.
     [[nodiscard]] static Result<Checkpoint> dummy(const ModelConfig& config, uint64_t seed);
@@ -42,14 +42,18 @@ class Checkpoint {
     // is stored. The name must be of the inventory (else it is our bug).
     [[nodiscard]] Weight weight(std::string_view name) const;
     // A plain vector or matrix by its full name ("norm.weight", "layers.0.hc_attn_fn"), as a view.
-    // Aligned for its dtype: a copy is kept when the file's place is not.
+    // Aligned for its dtype: a copy is kept when the file's place is not. F16 comes as an F32 copy.
     [[nodiscard]] Tensor tensor(std::string_view name) const;
 
     [[nodiscard]] int64_t total_bytes() const;
     [[nodiscard]] bool is_dummy() const;
 
   private:
+    [[nodiscard]] Tensor widened(std::string_view name, const StoredTensor& stored) const;
+
     struct State;
+    [[nodiscard]] static Result<Checkpoint> open_directory(const std::string& directory, const ModelConfig& config);
+    [[nodiscard]] static Result<Checkpoint> open_gguf(const std::string& path, const ModelConfig& config);
     explicit Checkpoint(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;
 };

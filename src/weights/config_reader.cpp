@@ -162,6 +162,14 @@ std::vector<int32_t> ConfigReader::small_integers(std::string_view key, IntegerR
     return numbers;
 }
 
+std::vector<int32_t> ConfigReader::one_or_more(std::string_view key, IntegerRange range, int64_t count_max) {
+    const json* value = node_->find(key);
+    if (value != nullptr && !value->is_array()) {
+        return {small_integer(key, range)};
+    }
+    return small_integers(key, range, count_max, true);
+}
+
 void ConfigReader::must_be_text(std::string_view key, std::string_view value, Presence presence) {
     const auto expected = fmt::format("\"{}\"", value);
     const json* found = node_->find(key);
@@ -207,11 +215,12 @@ void ConfigReader::must_be_integers(std::string_view key, const std::vector<int6
     }
 }
 
-void ConfigReader::must_be_only_text(std::string_view key, std::string_view value) {
+std::optional<std::string> ConfigReader::only_text(std::string_view key) const {
     const json* found = node_->find(key);
-    if (found == nullptr || *found != json::array({value})) {
-        reject(key, fmt::format("[\"{}\"]", value), ErrorCode::kUnsupported);
+    if (found == nullptr || !found->is_array() || found->size() != 1 || !(*found)[0].is_string()) {
+        return std::nullopt;
     }
+    return (*found)[0].get<std::string>();
 }
 
 std::optional<ConfigReader> ConfigReader::object(std::string_view key, Presence presence) {

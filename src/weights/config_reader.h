@@ -41,6 +41,9 @@ class ConfigReader {
     std::vector<int64_t> integers(std::string_view key, IntegerRange range, int64_t count_max, bool is_optional = false);
     std::vector<int32_t> small_integers(std::string_view key, IntegerRange range, int64_t count_max, bool is_optional = false);
 
+    // The integers of a list, or the one that stands there without a list; absent: none.
+    std::vector<int32_t> one_or_more(std::string_view key, IntegerRange range, int64_t count_max);
+
     enum class Presence : uint8_t { kRequired, kOptional };
     // Keys that have one legal value here; another one is a model that we do not know.
     void must_be_text(std::string_view key, std::string_view value, Presence presence);
@@ -48,8 +51,8 @@ class ConfigReader {
     void must_be_number(std::string_view key, double value, Presence presence);
     void must_be_integers(std::string_view key, const std::vector<int64_t>& values, Presence presence);
 
-    // The list of the one string `value`.
-    void must_be_only_text(std::string_view key, std::string_view value);
+    // The one string of a list; none (and no error) when something else stands there.
+    [[nodiscard]] std::optional<std::string> only_text(std::string_view key) const;
 
     // A reader of the object at `key`, with errors of its own; none when absent or (an error) something else.
     [[nodiscard]] std::optional<ConfigReader> object(std::string_view key, Presence presence);

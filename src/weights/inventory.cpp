@@ -192,6 +192,64 @@ void add_vision(Collector& add, const ModelConfig& config) {
     }
 }
 
+void add_optional_bias(Collector& add, std::string_view name, int64_t rows, bool has_bias) {
+    if (has_bias) {
+        add.vector(fmt::format("{}.bias", name), rows, Storage::kPlainVector, ModelPart::kAttention, Initial::kTenth);
+    }
+}
+
+void add_gated(Collector& add, const std::string& name, int64_t hidden, int64_t width, ModelPart part) {
+    add.matrix(name + ".gate_proj.weight", width, hidden, Storage::kPlainMatrix, part);
+    add.matrix(name + ".up_proj.weight", width, hidden, Storage::kPlainMatrix, part);
+    add.matrix(name + ".down_proj.weight", hidden, width, Storage::kPlainMatrix, part);
+}
+
+void add_transformer_layer(Collector& add, const ModelConfig& config, int32_t layer) {
+    const TransformerConfig& transformer = *config.transformer;
+    constexpr ModelPart kPart = ModelPart::kAttention;
+    const auto norm = [&](std::string_view name, int64_t length) {
+        add.vector(name, length, Storage::kPlainVector, ModelPart::kNorms, Initial::kNearOne);
+    };
+    const int64_t hidden = config.hidden_size;
+    const int64_t query_width = config.head_count * config.head_dim;
+    const int64_t key_width = transformer.kv_head_count * config.head_dim;
+    norm("input_layernorm.weight", hidden);
+    add.matrix("self_attn.q_proj.weight", query_width, hidden, Storage::kPlainMatrix, kPart);
+    add.matrix("self_attn.k_proj.weight", key_width, hidden, Storage::kPlainMatrix, kPart);
+    add.matrix("self_attn.v_proj.weight", key_width, hidden, Storage::kPlainMatrix, kPart);
+    add.matrix("self_attn.o_proj.weight", hidden, query_width, Storage::kPlainMatrix, kPart);
+    add_optional_bias(add, "self_attn.q_proj", query_width, transformer.has_qkv_bias);
+    add_optional_bias(add, "self_attn.k_proj", key_width, transformer.has_qkv_bias);
+    add_optional_bias(add, "self_attn.v_proj", key_width, transformer.has_qkv_bias);
+    add_optional_bias(add, "self_attn.o_proj", hidden, transformer.has_output_bias);
+    if (transformer.has_head_norms) {
+        norm("self_attn.q_norm.weight", config.head_dim);
+        norm("self_attn.k_norm.weight", config.head_dim);
+    }
+    norm("post_attention_layernorm.weight", hidden);
+    if (!config.has_experts(layer)) {
+        add_gated(add, "mlp", hidden, transformer.intermediate_size, ModelPart::kFeedForward);
+        return;
+    }
+    add.matrix("mlp.gate.weight", config.routed_expert_count, hidden, Storage::kPlainMatrix, ModelPart::kGates);
+    for (int32_t expert = 0; expert < config.routed_expert_count; ++expert) {
+        add_gated(add, fmt::format("mlp.experts.{}", expert), hidden, config.moe_intermediate_size, ModelPart::kRoutedExperts);
+    }
+}
+
+void add_transformer(Collector& add, const ModelConfig& config) {
+    constexpr Storage kStorage = Storage::kPlainMatrix;
+    add.matrix("embed_tokens.weight", config.vocab_size, config.hidden_size, kStorage, ModelPart::kEmbedding, Initial::kUnit);
+    if (!config.transformer->ties_embeddings) {
+        add.matrix("lm_head.weight", config.vocab_size, config.hidden_size, kStorage, ModelPart::kHead);
+    }
+    add.vector("norm.weight", config.hidden_size, Storage::kPlainVector, ModelPart::kNorms, Initial::kNearOne);
+    for (int32_t layer = 0; layer < config.layer_count; ++layer) {
+        add.set_prefix(fmt::format("layers.{}.", layer));
+        add_transformer_layer(add, config, layer);
+    }
+}
+
 StoredForm plain_form(const ExpectedTensor& tensor, DType dtype) { return {dtype, tensor.shape(), ScaleLayout::kNone, {}}; }
 
 StoredForm block_form(const ExpectedTensor& tensor) {
@@ -208,6 +266,7 @@ std::string_view model_part_name(ModelPart part) {
         case ModelPart::kAttention: return "attention";
         case ModelPart::kIndexers: return "indexers and compressors";
         case ModelPart::kSharedExperts: return "shared experts";
+        case ModelPart::kFeedForward: return "feed-forward";
         case ModelPart::kGates: return "gates";
         case ModelPart::kHyperConnections: return "hyper-connections";
         case ModelPart::kNorms: return "norms";
@@ -224,6 +283,10 @@ std::string_view model_part_name(ModelPart part) {
 std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config) {
     std::vector<ExpectedTensor> tensors;
     Collector add(tensors);
+    if (config.transformer) {
+        add_transformer(add, config);
+        return tensors;
+    }
     add.matrix("embed.weight", config.vocab_size, config.hidden_size, Storage::kMatrix, ModelPart::kEmbedding, Initial::kUnit);
     add.matrix("head.weight", config.vocab_size, config.hidden_size, Storage::kMatrix, ModelPart::kHead);
     add.norm("norm.weight", config.hidden_size, ModelPart::kNorms);
@@ -236,6 +299,11 @@ std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config) {
     add_draft(add, config);
     add_vision(add, config);
     return tensors;
+}
+
+bool is_ignored_tensor(const ModelConfig& config, std::string_view name) {
+    return config.transformer &&
+           ((config.transformer->ties_embeddings && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq"));
 }
 
 int64_t StoredForm::bytes() const {
@@ -262,12 +330,20 @@ StoredForm official_form(const ExpectedTensor& tensor, StoredWeights stored) {
         case Storage::kLinear:
         case Storage::kTable: return *form_for_dtype(tensor, is_quantised ? DType::kF8E4M3 : DType::kBF16);
         case Storage::kExpert: return *form_for_dtype(tensor, is_quantised ? DType::kI8 : DType::kBF16);
+        case Storage::kPlainVector:
+        case Storage::kPlainMatrix: return plain_form(tensor, stored == StoredWeights::kPlain32 ? DType::kF32 : DType::kBF16);
     }
     return {};
 }
 
 std::optional<StoredForm> form_for_dtype(const ExpectedTensor& tensor, DType dtype) {
     const Storage storage = tensor.storage;
+    if (storage == Storage::kPlainVector || storage == Storage::kPlainMatrix) {
+        const bool is_plain = dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
+        const bool is_block =
+            storage == Storage::kPlainMatrix && is_block_quantised(dtype) && tensor.cols % dtype_block(dtype).values == 0;
+        return is_plain || is_block ? std::optional(plain_form(tensor, dtype)) : std::nullopt;
+    }
     switch (dtype) {
         case DType::kF32: return storage == Storage::kBF16 ? std::nullopt : std::optional(plain_form(tensor, dtype));
         case DType::kBF16: return storage == Storage::kF32 ? std::nullopt : std::optional(plain_form(tensor, dtype));
@@ -288,7 +364,19 @@ std::optional<StoredForm> form_for_dtype(const ExpectedTensor& tensor, DType dty
         case DType::kF4E2M1:
         case DType::kI16:
         case DType::kI32:
-        case DType::kI64: return std::nullopt;
+        case DType::kI64:
+        case DType::kQ4_0:
+        case DType::kQ4_1:
+        case DType::kQ5_0:
+        case DType::kQ5_1:
+        case DType::kQ8_0:
+        case DType::kQ2_K:
+        case DType::kQ3_K:
+        case DType::kQ4_K:
+        case DType::kQ5_K:
+        case DType::kQ6_K:
+        case DType::kIq4Nl:
+        case DType::kMxfp4: return std::nullopt;
     }
     return std::nullopt;
 }
@@ -302,18 +390,26 @@ std::string_view accepted_dtypes(Storage storage) {
         case Storage::kLinear:
         case Storage::kTable: return "F8_E4M3, BF16 or F32";
         case Storage::kExpert: return "I8 (packed FP4), F8_E4M3, BF16 or F32";
+        case Storage::kPlainVector: return "BF16, F16 or F32";
+        case Storage::kPlainMatrix: return "BF16, F16, F32 or a block type of GGUF whose blocks fill the rows";
     }
     return "?";
 }
 
 InventorySummary summarise_inventory(const ModelConfig& config) {
     InventorySummary summary;
-    for (const ExpectedTensor& tensor : expected_tensors(config)) {
+    const std::vector<ExpectedTensor> tensors = expected_tensors(config);
+    DI_CHECK(config.file_dtypes.empty() || config.file_dtypes.size() == tensors.size(), "a file has a type for each tensor");
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        const ExpectedTensor& tensor = tensors[i];
         const StoredForm form = official_form(tensor, config.stored);
+        const int64_t values = tensor.rows * tensor.cols;
+        const int64_t bytes =
+            config.file_dtypes.empty() ? form.bytes() + form.scale_bytes() : dtype_bytes(config.file_dtypes[i], values);
         for (PartSize* size : {&summary.parts[static_cast<size_t>(tensor.part)], &summary.total}) {
             size->tensor_count += form.scale_shape.empty() ? 1 : 2;
-            size->bytes += form.bytes() + form.scale_bytes();
-            size->parameter_count += tensor.rows * tensor.cols;
+            size->bytes += bytes;
+            size->parameter_count += values;
         }
     }
     return summary;

@@ -17,13 +17,15 @@ namespace di {
 
 // In which formats a tensor may be stored.
 enum class Storage : uint8_t {
-    kVector,  // BF16 or F32: norms, biases of the vision tower
-    kBF16,    // BF16 only
-    kF32,     // F32 only: hyper-connections, sinks, router biases
-    kMatrix,  // BF16 or F32: linears that are never quantised, embedding, head
-    kLinear,  // F8_E4M3 with a scale per 32x32 block, or BF16 or F32 without scale
-    kExpert,  // packed FP4 (I8 or U8, half the columns) with a scale per row and 32 columns, or as kLinear
-    kTable,   // F8_E4M3 with a scale per row and 32 columns, or BF16 or F32 without scale
+    kVector,       // BF16 or F32: norms, biases of the vision tower
+    kBF16,         // BF16 only
+    kF32,          // F32 only: hyper-connections, sinks, router biases
+    kMatrix,       // BF16 or F32: linears that are never quantised, embedding, head
+    kLinear,       // F8_E4M3 with a scale per 32x32 block, or BF16 or F32 without scale
+    kExpert,       // packed FP4 (I8 or U8, half the columns) with a scale per row and 32 columns, or as kLinear
+    kTable,        // F8_E4M3 with a scale per row and 32 columns, or BF16 or F32 without scale
+    kPlainVector,  // F32, BF16 or F16: norms and biases of the Llama-like families
+    kPlainMatrix,  // F32, BF16, F16 or a block type of GGUF: their embedding, linears, experts, head
 };
 
 // The parts of checkpoint.md section 4 of the format, disjoint.
@@ -34,7 +36,8 @@ enum class ModelPart : uint8_t {
     kAttention,
     kIndexers,  // indexers and compressors
     kSharedExperts,
-    kGates,  // routers with their biases
+    kFeedForward,  // of layers without experts
+    kGates,        // routers with their biases
     kHyperConnections,
     kNorms,
     kEmbedding,
@@ -44,7 +47,7 @@ enum class ModelPart : uint8_t {
     kVision,
     kAligner,  // with the three image markers
 };
-inline constexpr int kModelPartCount = 15;
+inline constexpr int kModelPartCount = 16;
 
 // "routed experts", "attention", ...
 [[nodiscard]] std::string_view model_part_name(ModelPart part);
@@ -89,6 +92,9 @@ struct StoredForm {
 // All tensors of a model, layer by layer.
 [[nodiscard]] std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);
 
+// A tensor that files of this model may have and nothing reads: a head beside tied embeddings, tables of rope frequencies.
+[[nodiscard]] bool is_ignored_tensor(const ModelConfig& config, std::string_view name);
+
 // "layers.0.attn.wq_a.weight" -> "layers.0.attn.wq_a.scale".
 [[nodiscard]] std::string scale_name_of(std::string_view weight_name);
 
@@ -118,7 +124,7 @@ struct InventorySummary {
     }
 };
 
-// Sizes of a model in the official form of `config.stored`.
+// Sizes of a model in the official form of `config.stored`, or of the types of its file where the config has them.
 [[nodiscard]] InventorySummary summarise_inventory(const ModelConfig& config);
 
 }  // namespace di

@@ -27,6 +27,14 @@ inline constexpr int64_t kTensorCountMax = 2'000'000;
 // Flash has 48 shards; each costs one mapping and one header.
 inline constexpr int64_t kShardCountMax = 4096;
 
+// Real GGUF files have some forty keys of some forty bytes; the format's own limit is 65,535 bytes.
+inline constexpr int64_t kGgufKeyCountMax = 65'536;
+inline constexpr int64_t kGgufKeyBytesMax = 65'535;
+// The format asks for a power of two; everybody writes 32. Pages are enough for any mapping.
+inline constexpr int64_t kGgufAlignmentMax = 1 << 16;
+// Dimensions of a tensor, by the format.
+inline constexpr int64_t kGgufRankMax = 4;
+
 // NaN scale bytes are looked for when a checkpoint opens: always in the linears (0.1 % of their weights), and in the scales of
 // routed experts and tables only while those are at most this big together (1 GiB of FP4 weights). Larger ones
 // stay on the disk untouched: reading them would make a start as slow as reading the whole model (Flash: 22 GB of scales).

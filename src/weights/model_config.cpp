@@ -6,7 +6,11 @@
 #include "base/file_io.h"
 #include "weights/config_checks.h"
 #include "weights/config_reader.h"
+#include "weights/gguf_config.h"
+#include "weights/gguf_tensors.h"
+#include "weights/inventory.h"
 #include "weights/limits.h"
+#include "weights/transformer_config.h"
 
 namespace di {
 
@@ -24,7 +28,10 @@ int32_t owner_of(const std::vector<int32_t>& sources, int32_t layer) {
 
 void read_architecture(ConfigReader& top, ModelConfig& config) {
     config.architecture = "DeepseekV41ForCausalLM";
-    top.must_be_only_text("architectures", config.architecture);
+    if (top.only_text("architectures") != config.architecture) {
+        top.reject("architectures", fmt::format("[\"{}\"] or one of {}", config.architecture, transformer_architectures()),
+                   ErrorCode::kUnsupported);
+    }
     top.must_be_text("model_type", "deepseek_v41", Presence::kRequired);
     top.must_be_text("dtype", "bfloat16", top.has("torch_dtype") ? Presence::kOptional : Presence::kRequired);
     top.must_be_text("torch_dtype", "bfloat16", Presence::kOptional);
@@ -230,6 +237,10 @@ Status first_error(std::initializer_list<Status> statuses) {
 
 }  // namespace
 
+bool ModelConfig::has_experts(int32_t layer) const {
+    return routed_expert_count > 0 && !(transformer && std::ranges::binary_search(transformer->dense_layer_ids, layer));
+}
+
 int32_t ModelConfig::kv_source(int32_t layer) const { return owner_of(kv_source_layer_ids, layer); }
 int32_t ModelConfig::index_source(int32_t layer) const { return owner_of(index_source_layer_ids, layer); }
 int32_t ModelConfig::index_k_source(int32_t layer) const { return owner_of(index_k_source_layer_ids, layer); }
@@ -246,6 +257,14 @@ int32_t ModelConfig::split_layer() const {
     return -1;
 }
 
+std::vector<int32_t> ModelConfig::end_token_ids() const {
+    std::vector<int32_t> ids = other_eos_token_ids;
+    if (eos_token_id >= 0) {
+        ids.insert(ids.begin(), eos_token_id);
+    }
+    return ids;
+}
+
 int32_t ModelConfig::engram_index(int32_t layer) const {
     const auto found = std::ranges::find(engram.layer_ids, layer);
     return found == engram.layer_ids.end() ? -1 : static_cast<int32_t>(found - engram.layer_ids.begin());
@@ -253,6 +272,9 @@ int32_t ModelConfig::engram_index(int32_t layer) const {
 
 Result<ModelConfig> parse_model_config(std::string_view json_text) {
     DI_TRY(ConfigReader top, ConfigReader::parse(json_text));
+    if (const auto architecture = top.only_text("architectures"); architecture && is_transformer(*architecture)) {
+        return read_transformer_config(top, *architecture);
+    }
     ModelConfig config;
     Status quantization;
     read_architecture(top, config);
@@ -281,8 +303,17 @@ Result<ModelConfig> parse_model_config(std::string_view json_text) {
     return config;
 }
 
-Result<ModelConfig> load_model_config(const std::string& directory) {
-    const std::string path = directory + "/config.json";
+Result<ModelConfig> load_model_config(const std::string& model) {
+    if (is_gguf_path(model)) {
+        DI_TRY(const GgufFile file, GgufFile::open(model));
+        DI_TRY(ModelConfig config, read_gguf_config(file));
+        DI_TRY(const std::vector<GgufPart> parts, match_gguf_tensors(file, expected_tensors(config)));
+        for (const GgufPart& part : parts) {
+            config.file_dtypes.push_back(part.dtype);
+        }
+        return config;
+    }
+    const std::string path = model + "/config.json";
     DI_TRY(const std::string json_text, read_file(path, limits::kConfigBytesMax));
     auto config = parse_model_config(json_text);
     if (!config) {

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tensor/dtype.h"
 
-// config.json of the DeepSeek-V4.1 family as typed values. Field names are the file's, in whole words;
-// every check of the format's section 1.3 has passed when parse_model_config returns a value.
+// What a model's config says, as typed values: the fields that every family has, DeepSeek-V4.1's own in ModelConfig itself
+// (names are the file's, in whole words), those of the Llama-like families in `transformer`. Every check has passed when
+// parse_model_config returns a value.
 namespace di {
 
 struct RopeScaling {
@@ -62,13 +64,44 @@ struct VisionConfig {
     [[nodiscard]] bool present() const { return layer_count > 0; }
 };
 
-enum class StoredWeights : uint8_t { kPlain, kFp8Fp4 };  // no quantization_config; the official one
+enum class RopeKind : uint8_t { kPlain, kLinear, kLlama3 };
+
+// Angles of the Llama-like families.
+struct TransformerRope {
+    RopeKind kind = RopeKind::kPlain;
+    bool has_adjacent_pairs = false;  // pairs are (2 i, 2 i + 1); else (i, i + head_dim / 2)
+    double factor = 1.0;              // of kLinear and kLlama3
+    double low_frequency_factor = 1.0;
+    double high_frequency_factor = 4.0;
+    int64_t original_max_position_embeddings = 0;
+    // Divisors of the frequencies that a file brings ready-made, [rope_dim / 2]; empty: made from the values above.
+    std::vector<float> divisors;
+};
+
+// Llama, Mistral, Qwen2, Qwen3 and Qwen3-MoE: pre-norm layers of grouped-query attention and a gated feed-forward.
+struct TransformerConfig {
+    int64_t kv_head_count = 0;
+    int64_t intermediate_size = 0;  // of layers without experts
+    bool has_qkv_bias = false;
+    bool has_output_bias = false;  // of the attention's output
+    bool has_head_norms = false;   // queries and keys are normalised head by head before they turn
+    bool ties_embeddings = false;  // the output head is the embedding
+    TransformerRope rope;
+    std::vector<int32_t> dense_layer_ids;  // ascending: layers without experts in a model that has some
+    bool normalises_expert_weights = false;
+};
+
+// No quantization_config: values of 16 or 32 bits; or the official one.
+enum class StoredWeights : uint8_t { kPlain, kPlain32, kFp8Fp4 };
 
 struct ModelConfig {
     std::string architecture;
     StoredWeights stored = StoredWeights::kPlain;
-    int32_t bos_token_id = 0;
+    // Where the config is part of a file of weights: the type of each of expected_tensors(), in their order. Empty: as `stored` says.
+    std::vector<DType> file_dtypes;
+    int32_t bos_token_id = 0;  // -1: none (only GGUF files may lack these)
     int32_t eos_token_id = 1;
+    std::vector<int32_t> other_eos_token_ids;  // further ends of an answer
     int32_t pad_token_id = 2;
     std::optional<int32_t> image_token_id;
     bool adds_bos = true;  // tokenizer_compatibility: "release" puts BOS before text, "native" leaves it to the tokenizer
@@ -113,6 +146,12 @@ struct ModelConfig {
     DraftConfig draft;
     VisionConfig vision;
 
+    std::optional<TransformerConfig> transformer;  // set: one of the Llama-like families; V4.1's own fields are then unused
+
+    // Every token that ends an answer.
+    [[nodiscard]] std::vector<int32_t> end_token_ids() const;
+    // Whether the layer routes to experts.
+    [[nodiscard]] bool has_experts(int32_t layer) const;
     [[nodiscard]] int32_t ratio(int32_t layer) const { return compress_ratios[static_cast<size_t>(layer)]; }
     // The owner of what `layer` reads: the largest source id <= layer, -1 if there is none.
     [[nodiscard]] int32_t kv_source(int32_t layer) const;
@@ -132,7 +171,7 @@ inline constexpr int64_t kPageTokens = 128;
 
 // `json_text` is the content of config.json. The error names key, value and what was expected.
 [[nodiscard]] Result<ModelConfig> parse_model_config(std::string_view json_text);
-// Reads `directory`/config.json.
-[[nodiscard]] Result<ModelConfig> load_model_config(const std::string& directory);
+// Reads `model`/config.json, or the metadata of `model` where that is a .gguf file.
+[[nodiscard]] Result<ModelConfig> load_model_config(const std::string& model);
 
 }  // namespace di

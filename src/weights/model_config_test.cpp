@@ -196,8 +196,9 @@ TEST(ModelConfig, NamesKeyValueAndExpectationOfABadValue) {
     const json gone(json::value_t::discarded);
     expect_rejected({
         {"/architectures",
-         {"LlamaForCausalLM"},
-         "architectures is [\"LlamaForCausalLM\"], expected [\"DeepseekV41ForCausalLM\"]"},
+         {"GemmaForCausalLM"},
+         "architectures is [\"GemmaForCausalLM\"], expected [\"DeepseekV41ForCausalLM\"] or one of LlamaForCausalLM, "
+         "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM"},
         {"/model_type", "deepseek_v3", "model_type is \"deepseek_v3\", expected \"deepseek_v41\""},
         {"/dtype", "float32", "dtype is \"float32\""},
         {"/tokenizer_compatibility", "old", "tokenizer_compatibility is \"old\""},

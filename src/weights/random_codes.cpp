@@ -136,7 +136,19 @@ CodeChoice choose_codes(const StoredForm& form, double deviation) {
         case DType::kU8:
         case DType::kI16:
         case DType::kI32:
-        case DType::kI64: break;
+        case DType::kI64:
+        case DType::kQ4_0:
+        case DType::kQ4_1:
+        case DType::kQ5_0:
+        case DType::kQ5_1:
+        case DType::kQ8_0:
+        case DType::kQ2_K:
+        case DType::kQ3_K:
+        case DType::kQ4_K:
+        case DType::kQ5_K:
+        case DType::kQ6_K:
+        case DType::kIq4Nl:
+        case DType::kMxfp4: break;
     }
     DI_CHECK(false, "official weights are F32, BF16, F8_E4M3 or I8");
     return {};

@@ -262,13 +262,14 @@ std::optional<std::string_view> dtype_to_safetensors(DType dtype) {
 }
 
 std::optional<int64_t> tensor_bytes(DType dtype, std::span<const int64_t> shape) {
-    int64_t bits = dtype_bits(dtype);
+    const DTypeBlock block = dtype_block(dtype);
+    int64_t bytes = block.bytes;  // of as many values as a block has, for each element
     for (const int64_t dim : shape) {
-        if (dim < 0 || __builtin_mul_overflow(bits, dim, &bits)) {
+        if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) {
             return std::nullopt;
         }
     }
-    return (bits + 7) / 8;
+    return bytes / block.values + (bytes % block.values != 0 ? 1 : 0);
 }
 
 Result<SafetensorsHeader> parse_safetensors_header(std::span<const uint8_t> file) {

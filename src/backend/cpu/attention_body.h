@@ -142,6 +142,83 @@ void values_rows(const AttentionWork& work, const float* const* values, int64_t 
 }
 
 template <typename S>
+float softmax_row(float* scores, int64_t count) {
+    return softmax_weights<S>(scores, count, nullptr, false);
+}
+
+template <typename S>
+void divide_row(float* x, float divisor, int64_t count, bool round) {
+    const typename S::Float total = S::set1(divisor);
+    map_row<S>(x, count, x, [=](typename S::Float v) { return round_if<S>(round, v / total); });
+}
+
+// R rows of sums, V vectors of each, stay in registers for all values.
+template <typename S, int R, int V>
+void add_values_tile(const ValuesWork& work, int64_t row, int64_t at) {
+    using Float = typename S::Float;
+    Float sums[R][V];
+    const float* weights[R];
+    DI_UNROLL
+    for (int r = 0; r < R; ++r) {
+        weights[r] = work.weights[row + r];
+        DI_UNROLL
+        for (int v = 0; v < V; ++v) {
+            sums[r][v] = load<S>(work.sums[row + r] + at + v * S::kWidth);
+        }
+    }
+    for (int64_t t = 0; t < work.count; ++t) {
+        DI_UNROLL
+        for (int v = 0; v < V; ++v) {
+            const Float value = load<S>(work.values[t] + at + v * S::kWidth);
+            DI_UNROLL
+            for (int r = 0; r < R; ++r) {
+                sums[r][v] = S::fma(S::set1(weights[r][t]), value, sums[r][v]);
+            }
+        }
+    }
+    for (int r = 0; r < R; ++r) {
+        for (int v = 0; v < V; ++v) {
+            store<S>(work.sums[row + r] + at + v * S::kWidth, sums[r][v]);
+        }
+    }
+}
+
+template <typename S>
+void add_values_tail(const ValuesWork& work, int64_t row, int64_t at) {
+    const int64_t rest = work.dim - at;
+    typename S::Float sum = load_part<S>(work.sums[row] + at, rest);
+    for (int64_t t = 0; t < work.count; ++t) {
+        sum = S::fma(S::set1(work.weights[row][t]), load_part<S>(work.values[t] + at, rest), sum);
+    }
+    store_part<S>(work.sums[row] + at, sum, rest);
+}
+
+template <typename S, int R>
+void add_values_rows(const ValuesWork& work, int64_t row) {
+    int64_t at = 0;
+    for (; at + 2 * S::kWidth <= work.dim; at += 2 * S::kWidth) {
+        add_values_tile<S, R, 2>(work, row, at);
+    }
+    for (; at + S::kWidth <= work.dim; at += S::kWidth) {
+        add_values_tile<S, R, 1>(work, row, at);
+    }
+    for (int r = 0; r < R && at < work.dim; ++r) {
+        add_values_tail<S>(work, row + r, at);
+    }
+}
+
+template <typename S>
+void add_values(const ValuesWork& work) {
+    int64_t row = 0;
+    for (; row + 4 <= work.rows; row += 4) {
+        add_values_rows<S, 4>(work, row);
+    }
+    for (; row < work.rows; ++row) {
+        add_values_rows<S, 1>(work, row);
+    }
+}
+
+template <typename S>
 void attention(const AttentionWork& work) {
     dots<S>(work.queries, work.heads, work.keys, work.count, work.dim, work.scale, work.scores, work.count);
     const float* const* values = work.values != nullptr ? work.values : work.keys;

@@ -27,6 +27,9 @@ struct Avx2Simd {
         const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
         return (Float)_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16);
     }
+    DI_KERNEL_INLINE static Float load_f16(const uint8_t* from) {
+        return (Float)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+    }
     DI_KERNEL_INLINE static Float swap_pairs(Float x) { return (Float)_mm256_permute_ps((__m256)x, 0xb1); }
     DI_KERNEL_INLINE static float sum(Float x) {
         const __m256 wide = (__m256)x;

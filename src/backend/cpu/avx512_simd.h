@@ -29,6 +29,9 @@ struct Avx512Simd {
         const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
         return (Float)_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16);
     }
+    DI_KERNEL_INLINE static Float load_f16(const uint8_t* from) {
+        return (Float)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+    }
     DI_KERNEL_INLINE static Float swap_pairs(Float x) { return (Float)_mm512_permute_ps((__m512)x, 0xb1); }
     DI_KERNEL_INLINE static float sum(Float x) {
         const __m512 wide = (__m512)x;

@@ -6,8 +6,17 @@
 
 #include "backend/cpu/isa.h"
 #include "base/check.h"
+#include "tensor/block_quant.h"
 
 namespace di::cpu {
+
+namespace {
+
+void decode_blocks(uint8_t type, const uint8_t* row, int64_t cols, float* out) {
+    dequantise_block_row(static_cast<DType>(type), row, 0, {out, static_cast<size_t>(cols)});
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Backend>> create(const BackendOptions& options, std::string_view isa) {
     if (options.threads < 1 || options.threads > kThreadsMax) {
@@ -29,7 +38,13 @@ WeightRows weight_rows(const Weight& weight) {
         case DType::kBF16: rows.format = WeightFormat::kBF16; break;
         case DType::kF8E4M3: rows.format = WeightFormat::kFp8; break;
         case DType::kF4E2M1: rows.format = WeightFormat::kFp4; break;
-        default: DI_CHECK(false, "a weight is f32, bf16, f8_e4m3 or packed f4_e2m1");
+        case DType::kF16: rows.format = WeightFormat::kF16; break;
+        default:
+            DI_CHECK(is_block_quantised(weight.dtype),
+                     "a weight is f32, bf16, f16, f8_e4m3, packed f4_e2m1 or of a block type");
+            rows.format = WeightFormat::kDecoded;
+            rows.type = static_cast<uint8_t>(weight.dtype);
+            rows.decode = &decode_blocks;
     }
     const bool is_quantised = rows.format == WeightFormat::kFp8 || rows.format == WeightFormat::kFp4;
     DI_CHECK(!is_quantised || weight.cols % 32 == 0, "a quantised weight has a multiple of 32 columns");
@@ -48,6 +63,7 @@ CacheFormat cache_format(RowFormat format) {
         case RowFormat::kFp8: return CacheFormat::kFp8;
         case RowFormat::kNvfp4: return CacheFormat::kNvfp4;
         case RowFormat::kMxfp4: return CacheFormat::kMxfp4;
+        case RowFormat::kF16: return CacheFormat::kF16;
     }
     return CacheFormat::kF32;
 }
@@ -63,7 +79,8 @@ const float* CpuBackend::quantised_rows(const Tensor& input, Buffer& into) {
 }
 
 void CpuBackend::run_linear(LinearWork work, ThreadScratch& own) {
-    if (work.rows > kDirectRowsMax && work.weight.format != WeightFormat::kF32) {
+    const bool is_decoded = work.weight.format == WeightFormat::kDecoded;
+    if (is_decoded || (work.rows > kDirectRowsMax && work.weight.format != WeightFormat::kF32)) {
         work.strip_rows = kLinearOutputBlock * work.k * 4 <= kStripBytesMax ? kLinearOutputBlock : kLinearOutputBlock / 2;
         work.strip = own.strip.get<float>(work.strip_rows * work.k);
     }

@@ -40,6 +40,7 @@ class CpuBackend : public ref::RefBackend {
     void store_rows(const StoreRowsArgs& args) override;
     void fake_quantise(const FakeQuantiseArgs& args) override;
     void sparse_attention(const SparseAttentionArgs& args) override;
+    void causal_attention(const CausalAttentionArgs& args) override;
     void compress(const CompressArgs& args) override;
     void index_select(const IndexSelectArgs& args) override;
     void router(const RouterArgs& args) override;
@@ -56,6 +57,7 @@ class CpuBackend : public ref::RefBackend {
     struct RopeTable {
         std::vector<int32_t> positions;
         std::vector<float> frequencies;
+        bool splits_halves = false;  // then one entry a pair, and as much room behind them
         std::vector<float> cosines;  // [positions, 2 * pairs]: each twice
         std::vector<float> sines;    // [positions, 2 * pairs]: -sin, sin
         std::vector<float> inverse_sines;
@@ -102,7 +104,7 @@ class CpuBackend : public ref::RefBackend {
     // One work item with the strip that it may need.
     void run_linear(LinearWork work, ThreadScratch& own);
 
-    const RopeTable& rope_table(const Tensor& positions, const Tensor& frequencies);
+    const RopeTable& rope_table(const Tensor& positions, const Tensor& frequencies, bool splits_halves);
 
     struct AttentionRowKeys {
         const float* const* keys;
@@ -111,6 +113,14 @@ class CpuBackend : public ref::RefBackend {
     AttentionRowKeys attention_keys(const SparseAttentionArgs& args, int64_t row, const float* local_rows, ThreadScratch& own);
     void attend_row(const SparseAttentionArgs& args, int64_t row, int64_t first_head, const float* local_rows,
                     ThreadScratch& own);
+
+    // Query rows [first, end) of one sequence over the keys of one key head (cpu_causal.cpp).
+    struct CausalItem {
+        int64_t first = 0;
+        int64_t end = 0;
+        int64_t kv_head = 0;
+    };
+    void causal_item(const CausalAttentionArgs& args, const CausalItem& item, ThreadScratch& own);
 
     void index_scores(const IndexSelectArgs& args, int64_t row, int64_t first, int64_t last, float* scores, ThreadScratch& own);
     void index_choose(const IndexSelectArgs& args, int64_t row, const float* scores, ThreadScratch& own);
@@ -130,6 +140,7 @@ class CpuBackend : public ref::RefBackend {
     Buffer hidden_;      // experts: what `down` reads
     Buffer expert_out_;  // experts: results of every (row, slot)
     MoePlan moe_plan_;
+    std::vector<CausalItem> causal_items_;
     std::vector<RopeTable> rope_tables_;
     uint64_t rope_uses_ = 0;
 };

@@ -12,13 +12,28 @@ namespace {
 
 float softplus(float x) { return x > 20.0F ? x : std::log1p(std::exp(x)); }
 
+// Logits become scores, in place.
+void apply_score(RouterScore score, float* values, int64_t count) {
+    if (score == RouterScore::kSqrtSoftplus) {
+        std::transform(values, values + count, values, [](float x) { return std::sqrt(softplus(x)); });
+        return;
+    }
+    const float top = *std::max_element(values, values + count);
+    double sum = 0.0;
+    for (int64_t e = 0; e < count; ++e) {
+        sum += std::exp(static_cast<double>(values[e] - top));
+    }
+    std::transform(values, values + count, values,
+                   [&](float x) { return static_cast<float>(std::exp(static_cast<double>(x - top)) / sum); });
+}
+
 // Chooses topk of the experts by corrected score, ties to the lower id. `scores` [experts].
 void choose_experts(const float* scores, const float* bias, int64_t expert_count, int32_t* experts, int64_t topk) {
     for (int64_t k = 0; k < topk; ++k) {
         int64_t best = -1;
         float best_score = 0.0F;
         for (int64_t e = 0; e < expert_count; ++e) {
-            const float corrected = scores[e] + bias[e];
+            const float corrected = bias == nullptr ? scores[e] : scores[e] + bias[e];
             // Equal scores come in ascending order of ids, so the first of them stays.
             const bool is_taken = std::find(experts, experts + k, static_cast<int32_t>(e)) != experts + k;
             if (!is_taken && (best < 0 || corrected > best_score)) {
@@ -47,18 +62,17 @@ void CpuBackend::router(const RouterArgs& args) {
     product({.inputs = inputs, .outputs = outputs, .rows = rows, .weight = args.weight});
     for_items(rows, rows * count * 40, [&](int64_t row, int) {
         float* s = scores + row * count;
-        for (int64_t e = 0; e < count; ++e) {
-            s[e] = std::sqrt(softplus(s[e]));
-        }
+        apply_score(args.score, s, count);
         const bool is_image = !args.is_image.empty() && args.is_image.ptr<uint8_t>()[row] != 0;
         auto* experts = args.experts.row<int32_t>(row);
-        choose_experts(s, (is_image ? args.bias_image : args.bias).ptr<float>(), count, experts, topk);
+        choose_experts(s, (is_image ? args.bias_image : args.bias).ptr<const float>(), count, experts, topk);
         float sum = 0.0F;
         for (int64_t k = 0; k < topk; ++k) {
             sum += s[experts[k]];
         }
         for (int64_t k = 0; k < topk; ++k) {
-            args.weights.row<float>(row)[k] = args.scaling * s[experts[k]] / (sum + 1e-20F);
+            const float share = args.scaling * s[experts[k]];
+            args.weights.row<float>(row)[k] = args.normalises ? share / (sum + 1e-20F) : share;
         }
     });
 }
@@ -69,10 +83,13 @@ namespace {
 
 int64_t output_blocks(int64_t outputs) { return (outputs + kLinearOutputBlock - 1) / kLinearOutputBlock; }
 
+// Experts of a row, the shared one included.
+int64_t slot_count(const MoeArgs& args) { return args.experts.row_size() + (args.shared.gate.empty() ? 0 : 1); }
+
 void plan_moe(const MoeArgs& args, const MoeBuffers& buffers, MoePlan& plan) {
     const int64_t dim = args.input.row_size();
     const int64_t topk = args.experts.row_size();
-    const int64_t slots = topk + 1;
+    const int64_t slots = slot_count(args);
     const int64_t rows = args.input.rows();
     const auto expert_count = static_cast<int64_t>(args.routed.size());
     const auto expert_of = [&](int64_t row, int64_t slot) {
@@ -148,7 +165,7 @@ void CpuBackend::moe_hidden_item(const MoeArgs& args, const ExpertGroup& group, 
 
 void CpuBackend::moe_rows(const MoeArgs& args) {
     const int64_t dim = args.input.row_size();
-    const int64_t slots = args.experts.row_size() + 1;
+    const int64_t slots = slot_count(args);
     const int64_t pairs = args.input.rows() * slots;
     MoePlan& plan = moe_plan_;
     MoeBuffers buffers;

@@ -90,7 +90,7 @@ void CpuBackend::stream_mean(const StreamMeanArgs& args) {
     });
 }
 
-const CpuBackend::RopeTable& CpuBackend::rope_table(const Tensor& positions, const Tensor& frequencies) {
+const CpuBackend::RopeTable& CpuBackend::rope_table(const Tensor& positions, const Tensor& frequencies, bool splits_halves) {
     const int64_t rows = positions.rows();
     const int64_t pairs = frequencies.rows();
     const auto* position = positions.ptr<const int32_t>();
@@ -98,7 +98,8 @@ const CpuBackend::RopeTable& CpuBackend::rope_table(const Tensor& positions, con
     ++rope_uses_;
     RopeTable* oldest = nullptr;
     for (RopeTable& table : rope_tables_) {
-        if (std::equal(table.positions.begin(), table.positions.end(), position, position + rows) &&
+        if (table.splits_halves == splits_halves &&
+            std::equal(table.positions.begin(), table.positions.end(), position, position + rows) &&
             std::equal(table.frequencies.begin(), table.frequencies.end(), frequency, frequency + pairs)) {
             table.last_use = rope_uses_;
             return table;
@@ -112,6 +113,7 @@ const CpuBackend::RopeTable& CpuBackend::rope_table(const Tensor& positions, con
     table.last_use = rope_uses_;
     table.positions.assign(position, position + rows);
     table.frequencies.assign(frequency, frequency + pairs);
+    table.splits_halves = splits_halves;
     const auto size = static_cast<size_t>(rows * pairs * 2);
     table.cosines.resize(size);
     table.sines.resize(size);
@@ -121,6 +123,13 @@ const CpuBackend::RopeTable& CpuBackend::rope_table(const Tensor& positions, con
             const float angle = static_cast<float>(position[row]) * frequency[i];
             const float c = std::cos(angle);
             const float s = std::sin(angle);
+            if (splits_halves) {
+                const auto at = static_cast<size_t>(row * pairs * 2 + i);
+                table.cosines[at] = c;
+                table.sines[at] = s;
+                table.inverse_sines[at] = -s;
+                continue;
+            }
             const auto at = static_cast<size_t>((row * pairs + i) * 2);
             table.cosines[at] = table.cosines[at + 1] = c;
             table.sines[at] = table.inverse_sines[at + 1] = -s;
@@ -138,13 +147,17 @@ void CpuBackend::rope(const RopeArgs& args) {
     if (rows == 0 || count == 0) {
         return;
     }
-    const RopeTable& table = rope_table(args.positions.head(rows), args.frequencies);
+    const RopeTable& table = rope_table(args.positions.head(rows), args.frequencies, args.splits_halves);
     const float* cosines = table.cosines.data();
     const float* sines = args.inverse ? table.inverse_sines.data() : table.sines.data();
     for_items(rows, rows * heads * count * 2, [&](int64_t row, int) {
         for (int64_t head = 0; head < heads; ++head) {
-            kernels_.rotate(args.x.row<float>(row) + (head + 1) * dim - count, cosines + row * count, sines + row * count,
-                            count, rounds());
+            float* turning = args.x.row<float>(row) + (head + 1) * dim - count;
+            if (args.splits_halves) {
+                kernels_.rotate_halves(turning, cosines + row * count, sines + row * count, count / 2, rounds());
+            } else {
+                kernels_.rotate(turning, cosines + row * count, sines + row * count, count, rounds());
+            }
         }
     });
 }
@@ -152,7 +165,8 @@ void CpuBackend::rope(const RopeArgs& args) {
 void CpuBackend::store_rows(const StoreRowsArgs& args) {
     const int64_t dim = args.cache.dim;
     const CacheFormat format = cache_format(args.cache.format);
-    DI_CHECK(args.cache.format == RowFormat::kF32 || dim % (args.cache.format == RowFormat::kNvfp4 ? 16 : 32) == 0,
+    const bool has_groups = args.cache.format != RowFormat::kF32 && args.cache.format != RowFormat::kF16;
+    DI_CHECK(!has_groups || dim % (args.cache.format == RowFormat::kNvfp4 ? 16 : 32) == 0,
              "a quantised cache row is a multiple of its group long");
     for_items(args.input.rows(), args.input.rows() * dim * 4, [&](int64_t i, int) {
         const int32_t block = args.blocks.ptr<int32_t>()[i];
@@ -171,7 +185,8 @@ void CpuBackend::fake_quantise(const FakeQuantiseArgs& args) {
         return;
     }
     // Groups of neighbouring heads are the same as groups of one long row.
-    DI_CHECK(dim % (args.format == RowFormat::kNvfp4 ? 16 : 32) == 0, "a quantised row is a multiple of its group long");
+    DI_CHECK(args.format == RowFormat::kF16 || dim % (args.format == RowFormat::kNvfp4 ? 16 : 32) == 0,
+             "a quantised row is a multiple of its group long");
     for_items(args.x.rows(), args.x.rows() * size * 4, [&](int64_t row, int) {
         float* x = args.x.row<float>(row);
         kernels_.fake_quantise(cache_format(args.format), x, size, x);

@@ -13,10 +13,11 @@
 // upwards, then one fixed tree over its lanes. The width of the vector is that of the instruction set.
 namespace di::cpu {
 
-enum class WeightFormat : uint8_t { kF32, kBF16, kFp8, kFp4 };
+// kDecoded: rows that only a function of the backend can read.
+enum class WeightFormat : uint8_t { kF32, kBF16, kF16, kFp8, kFp4, kDecoded };
 
 // Mirrors di::RowFormat (tensor/quant.h), which these files cannot include.
-enum class CacheFormat : uint8_t { kF32, kFp8, kNvfp4, kMxfp4 };
+enum class CacheFormat : uint8_t { kF32, kFp8, kNvfp4, kMxfp4, kF16 };
 
 // Rows of a weight matrix as they lie in the file.
 struct WeightRows {
@@ -26,6 +27,8 @@ struct WeightRows {
     const uint8_t* scale = nullptr;  // UE8M0 codes, one per 32 columns
     int64_t scale_row_codes = 0;     // codes from one scale row to the next
     int64_t scale_row_shift = 0;     // 2^shift weight rows share a scale row: 5 or 0
+    uint8_t type = 0;                // only kDecoded: for decode()
+    void (*decode)(uint8_t type, const uint8_t* row, int64_t cols, float* out) = nullptr;
 };
 
 // outputs[r][first + j] = inputs[r] . weight row (first + j), for j < count.
@@ -42,7 +45,7 @@ struct LinearWork {
     bool is_bias_bf16 = false;
     bool accumulate = false;  // add to what stands in the output
     bool round = false;       // to bf16, after everything
-    float* strip = nullptr;   // strip_rows x k floats, used for more than four rows
+    float* strip = nullptr;   // strip_rows x k floats, used for more than four rows, and for kDecoded
     int64_t strip_rows = 0;
 };
 
@@ -60,6 +63,16 @@ struct AttentionWork {
     float* const* outputs = nullptr;  // [heads]
 };
 
+// sums[r] += over ascending t: weights[r][t] * values[t].
+struct ValuesWork {
+    const float* const* weights = nullptr;  // [rows], each `count` values
+    float* const* sums = nullptr;           // [rows], each `dim` values
+    int64_t rows = 0;
+    const float* const* values = nullptr;  // [count]
+    int64_t count = 0;
+    int64_t dim = 0;
+};
+
 struct Kernels {
     const char* name;
     int64_t width;  // floats of a vector
@@ -71,6 +84,10 @@ struct Kernels {
     void (*dots)(const float* const* inputs, int64_t rows, const float* const* keys, int64_t count, int64_t dim, float scale,
                  float* outputs, int64_t stride);
     void (*attention)(const AttentionWork& work);
+    // The parts of attention over keys that come in pieces: scores <- exp(scores - their largest), returns their sum.
+    float (*softmax_row)(float* scores, int64_t count);
+    void (*add_values)(const ValuesWork& work);
+    void (*divide_row)(float* x, float divisor, int64_t count, bool round);
 
     // Columns [0, cols) of one weight row.
     void (*decode_weight_row)(const WeightRows& weight, int64_t row, int64_t cols, float* out);
@@ -95,6 +112,8 @@ struct Kernels {
                    bool round);
     // Adjacent pairs (a, b) -> (a cos - b sin, a sin + b cos). The tables have one entry a value: cos, cos and -sin, sin.
     void (*rotate)(float* x, const float* cosines, const float* sines, int64_t count, bool round);
+    // Pairs (i, i + pairs) likewise; the tables have one entry a pair.
+    void (*rotate_halves)(float* x, const float* cosines, const float* sines, int64_t pairs, bool round);
     // out = silu(min(gate, limit)) * clamp(up, +-limit) * weight
     void (*swiglu)(const float* gate, const float* up, float limit, float weight, int64_t count, bool round, float* out);
     // out[d] = sum over t of softmax over t of scores[t][d] times values[t][d]

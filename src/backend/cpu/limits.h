@@ -37,6 +37,11 @@ inline constexpr int64_t kIndexKeyBlock = 128;
 // Heads of one attention work item.
 inline constexpr int64_t kHeadBlock = 4;
 
+// Keys that a work item of dense attention decodes at a time: 256 keys and values of 128 floats are half of a common L2.
+inline constexpr int64_t kCausalKeyBlock = 256;
+// Query rows of such an item: enough to share the decoding, few enough that a prompt feeds many threads.
+inline constexpr int64_t kCausalRowBlock = 16;
+
 // Query rows of one work item of the vision tower's attention.
 inline constexpr int64_t kQueryBlock = 16;
 

@@ -50,6 +50,22 @@ struct Bf16Reader {
 };
 
 template <typename S>
+struct F16Reader {
+    static constexpr int kVectors = 1;
+    static constexpr int kStepBytes = 2 * S::kWidth;
+    static constexpr int kPrefetchRows = 4;
+    static constexpr bool kHasTail = true;
+    const uint8_t* data;
+
+    F16Reader() = default;
+    DI_KERNEL_INLINE F16Reader(const WeightRows& weight, int64_t row) : data(weight.data + row * weight.row_bytes) {}
+    DI_KERNEL_INLINE void read(int64_t k, typename S::Float* out) const { out[0] = load_f16<S>(data + 2 * k); }
+    DI_KERNEL_INLINE typename S::Float read_part(int64_t k, int64_t count) const {
+        return load_f16_part<S>(data + 2 * k, count);
+    }
+};
+
+template <typename S>
 struct Fp8Reader {
     static constexpr int kVectors = 32 / S::kWidth;
     static constexpr int kStepBytes = 32;
@@ -305,6 +321,8 @@ void decode_weight_row(const WeightRows& weight, int64_t row, int64_t cols, floa
         case WeightFormat::kBF16: decode_row<S>(Bf16Reader<S>(weight, row), cols, out); return;
         case WeightFormat::kFp8: decode_row<S>(Fp8Reader<S>(weight, row), cols, out); return;
         case WeightFormat::kFp4: decode_row<S>(Fp4Reader<S>(weight, row), cols, out); return;
+        case WeightFormat::kF16: decode_row<S>(F16Reader<S>(weight, row), cols, out); return;
+        case WeightFormat::kDecoded: weight.decode(weight.type, weight.data + row * weight.row_bytes, cols, out); return;
     }
 }
 
@@ -356,6 +374,8 @@ void linear_in_file_format(const LinearWork& work) {
         case WeightFormat::kBF16: linear_rows<S, Bf16Reader<S>>(work, 0); return;
         case WeightFormat::kFp8: linear_rows<S, Fp8Reader<S>>(work, 0); return;
         case WeightFormat::kFp4: linear_rows<S, Fp4Reader<S>>(work, 0); return;
+        case WeightFormat::kF16: linear_rows<S, F16Reader<S>>(work, 0); return;
+        case WeightFormat::kDecoded: linear_strips<S>(work); return;
     }
 }
 

@@ -75,6 +75,35 @@ DI_KERNEL_INLINE void put_bytes(uint8_t* to, typename S::Uint codes) {
     __builtin_memcpy(to, &bytes, sizeof(bytes));
 }
 
+// As di::f32_to_f16 in tensor/quant.cpp.
+template <typename S>
+DI_KERNEL_INLINE typename S::Uint f16_code(typename S::Float x) {
+    using Float = typename S::Float;
+    using Uint = typename S::Uint;
+    using Int = typename S::Int;
+    const Float magnitude = abs<S>(x);
+    const Uint bits = (Uint)magnitude;
+    const Uint normal = ((bits + 0xfffU + ((bits >> 13) & 1U)) >> 13) - (112U << 10);
+    // Adding 1.5 * 2^23 rounds to an integer; larger values are chosen away below.
+    const Float magic = S::set1(12582912.0F);
+    const Float scaled = magnitude < S::set1(0x1p-14F) ? magnitude * S::set1(0x1p24F) : S::set1(0.0F);
+    const Uint small = (Uint) __builtin_convertvector((scaled + magic) - magic, Int);
+    Uint code = magnitude < S::set1(0x1p-14F) ? small : normal;
+    code = magnitude >= S::set1(65504.0F) ? code * 0U + 0x7bffU : code;
+    code = magnitude != magnitude ? code * 0U + 0x7e00U : code;
+    return code | (((Uint)x & 0x80000000U) >> 16);
+}
+
+template <typename S>
+void encode_f16_row(const float* values, int64_t count, uint8_t* data) {
+    for (int64_t i = 0; i < count; i += S::kWidth) {
+        const int64_t rest = count - i < S::kWidth ? count - i : S::kWidth;
+        const typename S::Float x = rest == S::kWidth ? load<S>(values + i) : load_part<S>(values + i, rest);
+        const auto halves = __builtin_convertvector(f16_code<S>(x), typename S::Half);
+        __builtin_memcpy(data + 2 * i, &halves, static_cast<unsigned long>(rest) * 2U);
+    }
+}
+
 // One group of FP8: 32 values. Either output may be null.
 template <typename S>
 DI_KERNEL_INLINE uint32_t fp8_group(const float* x, uint8_t* data, float* values) {
@@ -146,6 +175,7 @@ template <typename S>
 void encode_cache_row(CacheFormat format, const float* values, int64_t dim, uint8_t* data, uint8_t* scale) {
     switch (format) {
         case CacheFormat::kF32: __builtin_memcpy(data, values, static_cast<unsigned long>(dim) * 4U); return;
+        case CacheFormat::kF16: encode_f16_row<S>(values, dim, data); return;
         case CacheFormat::kFp8:
             for (int64_t i = 0; i < dim; i += 32) {
                 scale[i / 32] = static_cast<uint8_t>(fp8_group<S>(values + i, data + i, nullptr));
@@ -168,6 +198,14 @@ template <typename S>
 void fake_quantise(CacheFormat format, const float* values, int64_t count, float* out) {
     switch (format) {
         case CacheFormat::kF32: __builtin_memmove(out, values, static_cast<unsigned long>(count) * 4U); return;
+        case CacheFormat::kF16:
+            for (int64_t i = 0; i < count; i += S::kWidth) {
+                uint8_t data[2 * S::kWidth];
+                const int64_t rest = count - i < S::kWidth ? count - i : S::kWidth;
+                encode_f16_row<S>(values + i, rest, data);
+                store_part<S>(out + i, load_f16_part<S>(data, rest), rest);
+            }
+            return;
         case CacheFormat::kFp8:
             for (int64_t i = 0; i < count; i += 32) {
                 fp8_group<S>(values + i, nullptr, out + i);
@@ -193,6 +231,7 @@ void decode_cache_row(CacheFormat format, const uint8_t* data, const uint8_t* sc
     row.scale = scale;
     switch (format) {
         case CacheFormat::kF32: __builtin_memcpy(out, data, static_cast<unsigned long>(dim) * 4U); return;
+        case CacheFormat::kF16: decode_row<S>(F16Reader<S>(row, 0), dim, out); return;
         case CacheFormat::kFp8: decode_row<S>(Fp8Reader<S>(row, 0), dim, out); return;
         case CacheFormat::kMxfp4: decode_row<S>(Fp4Reader<S>(row, 0), dim, out); return;
         case CacheFormat::kNvfp4:

@@ -152,6 +152,20 @@ void rotate(float* x, const float* cosines, const float* sines, int64_t count, b
 }
 
 template <typename S>
+void rotate_halves(float* x, const float* cosines, const float* sines, int64_t pairs, bool round) {
+    using Float = typename S::Float;
+    for (int64_t i = 0; i < pairs; i += S::kWidth) {
+        const int64_t rest = pairs - i;
+        const Float a = load_upto<S>(x + i, rest);
+        const Float b = load_upto<S>(x + pairs + i, rest);
+        const Float c = load_upto<S>(cosines + i, rest);
+        const Float s = load_upto<S>(sines + i, rest);
+        store_upto<S>(x + i, round_if<S>(round, a * c - b * s), rest);
+        store_upto<S>(x + pairs + i, round_if<S>(round, a * s + b * c), rest);
+    }
+}
+
+template <typename S>
 void swiglu(const float* gate, const float* up, float limit, float weight, int64_t count, bool round, float* out) {
     using Float = typename S::Float;
     const Float high = S::set1(limit);

@@ -12,6 +12,7 @@
 //   fp4_table(scale), fp4_half_block(data, table, out): 16 e2m1 codes
 //   kTileOutputs[r]: outputs of a tile of r rows, 1 <= r <= 4
 // and, where the set has a faster way that gives the same bits,
+//   load_f16(bytes): kWidth IEEE halves
 //   sum_four(vectors, sums): sum() of four vectors
 //   fp4_block(data, scale, out): 32 e2m1 codes
 //   fp8_block_bits(data, out), kFp8BitsFactor, treats_subnormals_as_zero(): 32 e4m3 codes without their scale, too small by the
@@ -66,6 +67,32 @@ DI_KERNEL_INLINE typename S::Float load_bf16_part(const uint8_t* from, int64_t c
         __builtin_memcpy(&lanes[i], from + 2 * i, 2);
     }
     return S::load_bf16(reinterpret_cast<const uint8_t*>(lanes));
+}
+
+// The bits of a half at the places of a float's are 2^112 too small, for subnormals too; infinity and NaN need a larger exponent.
+template <typename S>
+DI_KERNEL_INLINE typename S::Float load_f16(const uint8_t* from) {
+    if constexpr (requires { &S::load_f16; }) {
+        return S::load_f16(from);
+    } else {
+        using Uint = typename S::Uint;
+        typename S::Half halves;
+        __builtin_memcpy(&halves, from, sizeof(halves));
+        const Uint bits = __builtin_convertvector(halves, Uint);
+        const Uint magnitude = (bits & 0x7fffU) << 13;
+        const Uint finite = (Uint)((typename S::Float)magnitude * S::set1(0x1p112F));
+        return (typename S::Float)((magnitude >= (0x7c00U << 13) ? magnitude | 0x7f800000U : finite) |
+                                   ((bits & 0x8000U) << 16));
+    }
+}
+
+template <typename S>
+DI_KERNEL_INLINE typename S::Float load_f16_part(const uint8_t* from, int64_t count) {
+    uint16_t lanes[S::kWidth] = {};
+    for (int64_t i = 0; i < count; ++i) {
+        __builtin_memcpy(&lanes[i], from + 2 * i, 2);
+    }
+    return load_f16<S>(reinterpret_cast<const uint8_t*>(lanes));
 }
 
 template <typename S>

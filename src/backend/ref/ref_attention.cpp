@@ -148,6 +148,48 @@ void RefBackend::sparse_attention(const SparseAttentionArgs& args) {
     }
 }
 
+void RefBackend::causal_attention(const CausalAttentionArgs& args) {
+    const int64_t heads = args.query.shape[1];
+    const int64_t dim = args.query.shape[2];
+    const auto size = static_cast<size_t>(dim);
+    const int64_t group = heads / (args.key.dim / dim);
+    for (int64_t row = 0; row < args.query.rows(); ++row) {
+        const int32_t sequence = args.sequence.ptr<int32_t>()[row];
+        const auto count = static_cast<size_t>(args.positions.ptr<int32_t>()[row]) + 1;
+        std::vector<float> keys;
+        std::vector<float> values;
+        for (size_t t = 0; t < count; ++t) {
+            const CachePlace place = place_of(args.key, args.block_tables, sequence, static_cast<int64_t>(t));
+            append_key(args.key, place.block, place.row, keys);
+            append_key(args.value, place.block, place.row, values);
+        }
+        const auto width = static_cast<size_t>(args.key.dim);
+        std::vector<float> scores(count);
+        for (int64_t head = 0; head < heads; ++head) {
+            const size_t first = static_cast<size_t>(head / group) * size;
+            const std::span<const float> q{args.query.row<float>(row) + head * dim, size};
+            float top = -std::numeric_limits<float>::infinity();
+            for (size_t t = 0; t < count; ++t) {
+                scores[t] = args.scale * static_cast<float>(dot(q, {keys.data() + t * width + first, size}));
+                top = std::max(top, scores[t]);
+            }
+            std::vector<double> sums(size, 0.0);
+            double denominator = 0.0;
+            for (size_t t = 0; t < count; ++t) {
+                const double p = std::exp(static_cast<double>(scores[t] - top));
+                denominator += p;
+                for (size_t i = 0; i < size; ++i) {
+                    sums[i] += p * static_cast<double>(values[t * width + first + i]);
+                }
+            }
+            float* out = args.output.row<float>(row) + head * dim;
+            for (size_t i = 0; i < size; ++i) {
+                out[i] = stored(static_cast<float>(sums[i] / denominator));
+            }
+        }
+    }
+}
+
 void RefBackend::compress(const CompressArgs& args) {
     const int64_t dim = args.output.row_size();
     const auto ratio = static_cast<size_t>(args.ratio);

@@ -176,11 +176,13 @@ void RefBackend::rope(const RopeArgs& args) {
             const double c = std::cos(static_cast<double>(angle));
             const double s = std::sin(static_cast<double>(args.inverse ? -angle : angle));
             for (int64_t head = 0; head < heads; ++head) {
-                float* pair = args.x.row<float>(row) + head * dim + dim - 2 * pairs + 2 * i;
-                const auto a = static_cast<double>(pair[0]);
-                const auto b = static_cast<double>(pair[1]);
-                pair[0] = stored(static_cast<float>(a * c - b * s));
-                pair[1] = stored(static_cast<float>(a * s + b * c));
+                float* turning = args.x.row<float>(row) + head * dim + dim - 2 * pairs;
+                float& first = turning[args.splits_halves ? i : 2 * i];
+                float& second = turning[args.splits_halves ? i + pairs : 2 * i + 1];
+                const auto a = static_cast<double>(first);
+                const auto b = static_cast<double>(second);
+                first = stored(static_cast<float>(a * c - b * s));
+                second = stored(static_cast<float>(a * s + b * c));
             }
         }
     }

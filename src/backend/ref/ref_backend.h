@@ -39,6 +39,7 @@ class RefBackend : public Backend {
     void copy_cache_rows(const CopyCacheRowsArgs& args) override;
     void fake_quantise(const FakeQuantiseArgs& args) override;
     void sparse_attention(const SparseAttentionArgs& args) override;
+    void causal_attention(const CausalAttentionArgs& args) override;
     void compress(const CompressArgs& args) override;
     void index_select(const IndexSelectArgs& args) override;
     void router(const RouterArgs& args) override;

@@ -12,6 +12,21 @@ namespace {
 
 float softplus(float x) { return x > 20.0F ? x : std::log1p(std::exp(x)); }
 
+// Logits of a row's experts become their scores.
+void apply_score(RouterScore score, std::vector<float>& values) {
+    if (score == RouterScore::kSqrtSoftplus) {
+        std::transform(values.begin(), values.end(), values.begin(), [](float x) { return std::sqrt(softplus(x)); });
+        return;
+    }
+    const float top = *std::max_element(values.begin(), values.end());
+    double sum = 0.0;
+    for (const float x : values) {
+        sum += std::exp(static_cast<double>(x - top));
+    }
+    std::transform(values.begin(), values.end(), values.begin(),
+                   [&](float x) { return static_cast<float>(std::exp(static_cast<double>(x - top)) / sum); });
+}
+
 // One row through one linear, in double.
 std::vector<float> product(const Weight& weight, const std::vector<float>& x) {
     std::vector<float> row(static_cast<size_t>(weight.cols));
@@ -38,8 +53,11 @@ void RefBackend::router(const RouterArgs& args) {
         std::vector<float> corrected(count);
         for (size_t e = 0; e < count; ++e) {
             dequantise_weight_row(args.weight, static_cast<int64_t>(e), 0, row_weights);
-            scores[e] = std::sqrt(softplus(static_cast<float>(dot(x, row_weights))));
-            corrected[e] = scores[e] + bias.ptr<float>()[e];
+            scores[e] = static_cast<float>(dot(x, row_weights));
+        }
+        apply_score(args.score, scores);
+        for (size_t e = 0; e < count; ++e) {
+            corrected[e] = scores[e] + (bias.empty() ? 0.0F : bias.ptr<float>()[e]);
         }
         std::vector<int32_t> order(count);
         std::iota(order.begin(), order.end(), 0);
@@ -53,7 +71,8 @@ void RefBackend::router(const RouterArgs& args) {
         for (int64_t k = 0; k < topk; ++k) {
             const int32_t expert = order[static_cast<size_t>(k)];
             args.experts.row<int32_t>(row)[k] = expert;
-            args.weights.row<float>(row)[k] = args.scaling * scores[static_cast<size_t>(expert)] / (sum + 1e-20F);
+            const float share = args.scaling * scores[static_cast<size_t>(expert)];
+            args.weights.row<float>(row)[k] = args.normalises ? share / (sum + 1e-20F) : share;
         }
     }
 }
@@ -96,7 +115,9 @@ void RefBackend::moe(const MoeArgs& args) {
             const int32_t expert = args.experts.row<int32_t>(row)[k];
             accumulate(expert_output(args.routed[static_cast<size_t>(expert)], x, args.weights.row<float>(row)[k]));
         }
-        accumulate(expert_output(args.shared, x, 1.0F));
+        if (!args.shared.gate.empty()) {
+            accumulate(expert_output(args.shared, x, 1.0F));
+        }
         for (int64_t i = 0; i < dim; ++i) {
             args.output.row<float>(row)[i] = stored(static_cast<float>(sum[static_cast<size_t>(i)]));
         }
