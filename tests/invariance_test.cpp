@@ -34,23 +34,6 @@ class Invariance : public testing::TestWithParam<Setup> {
     }
 };
 
-void expect_same_bits(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) {
-    ASSERT_EQ(got.size(), want.size()) << what;
-    EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size() * sizeof(float)), 0) << what;
-}
-
-// Logits of all rows of `ids`, fed in pieces.
-std::vector<float> run_in_chunks(const ModelFixture& fixture, std::span<const int32_t> ids, size_t chunk) {
-    const auto sequence = fixture.sequence();
-    std::vector<float> all;
-    for (size_t first = 0; first < ids.size(); first += chunk) {
-        const std::vector<float> part =
-            sequence->forward(ids.subspan(first, std::min(chunk, ids.size() - first)), true, static_cast<int32_t>(ids.size()));
-        all.insert(all.end(), part.begin(), part.end());
-    }
-    return all;
-}
-
 TEST_P(Invariance, HoweverThePromptIsCut) {
     const ModelFixture fixture = load(2);
     const std::vector<int32_t> ids = prompt(fixture, 1, 200);

@@ -58,7 +58,7 @@ void DraftPolicy::choose(std::span<const DraftState> sequences, const VerifyRoom
              .sequences = plan.sequences,
              .tokens = static_cast<double>(plan.sequences),
              .plain_ms = plain_ms(plan)};
-    may_probe_ = may_try() && octave_of(plan.sequences).plain.is_known();
+    may_probe_ = may_try() && plain_steps(plan.sequences).is_known();
     if (plan.rows_end == plan.sequences) {
         return;
     }
@@ -171,14 +171,14 @@ double DraftPolicy::decode_ms(const Plan& plan, int32_t rows) const {
     return cost_.model_ms(all, context, overlap_.expected(all)) - plan.prompt_ms + cost_.sampler_ms(rows);
 }
 
-DraftPolicy::Octave& DraftPolicy::octave_of(int32_t sequences) {
-    return octaves_.at(static_cast<size_t>(std::bit_width(static_cast<uint32_t>(sequences))));
+PlainSteps& DraftPolicy::plain_steps(int32_t sequences) {
+    return plain_steps_.at(static_cast<size_t>(std::bit_width(static_cast<uint32_t>(sequences))));
 }
 
 // Without drafts. The curve only carries the mean over to another number of sequences.
 double DraftPolicy::plain_ms(const Plan& plan) {
     const double here = decode_ms(plan, plan.sequences);
-    const PlainSteps& plain = octave_of(plan.sequences).plain;
+    const PlainSteps& plain = plain_steps(plan.sequences);
     if (!plain.is_known() || plan.base_rows > 0) {
         return here;
     }
@@ -239,12 +239,9 @@ void DraftPolicy::judge(const StepTimes& times) {
     if (!scheduled_ || step.rows != times.rows || !std::isfinite(ms)) {
         return;
     }
-    Octave& octave = octave_of(step.sequences);
+    PlainSteps& plain = plain_steps(step.sequences);
     if (!has_drafts) {
-        if (std::exchange(octave.is_plain_old, false)) {
-            octave.plain.restart();
-        }
-        octave.plain.record(ms, step.sequences);
+        plain.record(ms, step.sequences);
         return;
     }
     const double steps_of_tokens = step.tokens / step.sequences;
@@ -252,7 +249,7 @@ void DraftPolicy::judge(const StepTimes& times) {
         account_ms_ += steps_of_tokens * step.plain_ms - ms;
         return;
     }
-    octave.is_plain_old = true;
+    plain.restart();
     gate_.record_profit(step.sequences, steps_of_tokens - ms / std::max(step.plain_ms, kLeastMs));
 }
 

@@ -104,10 +104,6 @@ class DraftPolicy {
         double prompt_ms = 0.0;     // charged to the prompts
         double draft_ms = 0.0;      // of a round of drafting for all
     };
-    struct Octave {
-        PlainSteps plain;
-        bool is_plain_old = false;  // drafts have run since
-    };
     // What a step was chosen for, until its times are there.
     struct Expected {
         int32_t rows = -1;  // none: not to be judged
@@ -121,7 +117,7 @@ class DraftPolicy {
     void learn_typical_rates(std::span<const DraftState> sequences);
     void correct_rates(std::span<const DraftState> sequences, const VerifyRoom& room);
     [[nodiscard]] double decode_ms(const Plan& plan, int32_t rows) const;
-    [[nodiscard]] Octave& octave_of(int32_t sequences);
+    [[nodiscard]] PlainSteps& plain_steps(int32_t sequences);
     [[nodiscard]] double plain_ms(const Plan& plan);
     [[nodiscard]] double cheapest_ms(const Plan& plan, int32_t rows) const;
     [[nodiscard]] int32_t choose_total(const Plan& plan);
@@ -140,11 +136,11 @@ class DraftPolicy {
     ExpertOverlap overlap_;
     AcceptStatistics statistics_;
     DraftGate gate_;
-    std::array<Octave, 32> octaves_{};  // by octave of sequences
-    Expected step_;                     // of choose(), for record()
-    double account_ms_ = 0.0;           // for tries
-    bool may_probe_ = false;            // in the step chosen last
-    std::vector<float> corrected_;      // rates of choose(): newest, previous
+    std::array<PlainSteps, 32> plain_steps_{};  // by octave of sequences
+    Expected step_;                             // of choose(), for record()
+    double account_ms_ = 0.0;                   // for tries
+    bool may_probe_ = false;                    // in the step chosen last
+    std::vector<float> corrected_;              // rates of choose(): newest, previous
     std::vector<float> typical_;      // [depth] rates of late, for sequences of which nothing is known yet; empty: nobody knows
     std::vector<double> expected_;    // tokens by drafts of the step to be planned
     std::vector<VerifyRates> rates_;  // views of these

@@ -10,7 +10,7 @@
 #include "engine/engine.h"
 #include "engine/token_history.h"
 #include "engine/verify.h"
-#include "kv/device_memory.h"
+#include "backend/device_memory.h"
 #include "kv/prefix_key.h"
 
 namespace di {

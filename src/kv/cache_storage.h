@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/result.h"
-#include "kv/device_memory.h"
+#include "backend/device_memory.h"
 
 namespace di {
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "model/block_parts.h"
 #include "model/deepseek_v41/cache_layout.h"
 #include "model/deepseek_v41/deepseek_v41.h"
 

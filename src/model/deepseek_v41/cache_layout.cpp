@@ -2,27 +2,11 @@
 
 #include <algorithm>
 
+#include "model/block_parts.h"
+
 namespace di::v41 {
 
 namespace {
-
-constexpr int64_t kPartAlignment = 16;    // vector loads of float rows
-constexpr int64_t kBlockAlignment = 128;  // transfers between tiers
-
-int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
-
-// Rows with data and scales together.
-void add_kv_part(CacheGeometry& geometry, int32_t layer, int64_t ratio, int64_t dim, RowFormat format) {
-    BlockPart part{.name = fmt::format("layers.{}.kv", layer), .layer = layer, .ratio = ratio, .dim = dim, .format = format};
-    const int64_t rows = geometry.block_tokens / ratio;
-    part.offset = round_up(geometry.block_bytes, kPartAlignment);
-    part.data_stride = row_bytes(format, dim);
-    part.scale_offset = part.offset + row_data_bytes(format, dim);
-    part.scale_stride = part.data_stride;
-    part.bytes = rows * part.data_stride;
-    geometry.block_bytes = part.offset + part.bytes;
-    geometry.blocks.push_back(part);
-}
 
 // All data sections of the page first, then all scales.
 void add_index_part(CacheGeometry& geometry, int32_t layer, int64_t ratio, int64_t dim, RowFormat format) {
@@ -68,7 +52,11 @@ CacheGeometry make_geometry(const ModelConfig& config, const ModelOptions& optio
     geometry.backtrack_tokens = config.draft.present() ? config.draft.block_size + 1 : 1;
     geometry.history_tokens = config.engram.present() ? config.engram.max_ngram_size - 1 : 0;
     for (const int32_t layer : config.kv_source_layer_ids) {
-        add_kv_part(geometry, layer, config.ratio(layer), config.head_dim, compressed_format(config, options));
+        add_row_part(geometry, {.name = fmt::format("layers.{}.kv", layer),
+                                .layer = layer,
+                                .ratio = config.ratio(layer),
+                                .dim = config.head_dim,
+                                .format = compressed_format(config, options)});
     }
     for (const int32_t layer : config.index_k_source_layer_ids) {
         add_index_part(geometry, layer, config.ratio(layer), config.index_head_dim, index_format(options));
@@ -105,18 +93,6 @@ CacheGeometry make_geometry(const ModelConfig& config, const ModelOptions& optio
     }
     geometry.state_bytes = round_up(geometry.state_bytes, kPartAlignment);
     return geometry;
-}
-
-CacheView block_view(const CacheGeometry& geometry, const BlockPart& part, uint8_t* blocks) {
-    return {.base = blocks,
-            .block_bytes = geometry.block_bytes,
-            .data_offset = part.offset,
-            .data_stride = part.data_stride,
-            .scale_offset = part.scale_offset,
-            .scale_stride = part.scale_stride,
-            .rows_per_block = geometry.block_tokens / part.ratio,
-            .dim = part.dim,
-            .format = part.format};
 }
 
 CacheView state_view(const CacheGeometry& geometry, const StatePart& part, uint8_t* states) {

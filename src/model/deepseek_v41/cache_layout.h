@@ -16,7 +16,6 @@ namespace di::v41 {
 // Row format of index keys and queries.
 [[nodiscard]] RowFormat index_format(const ModelOptions& options);
 
-[[nodiscard]] CacheView block_view(const CacheGeometry& geometry, const BlockPart& part, uint8_t* blocks);
 [[nodiscard]] CacheView state_view(const CacheGeometry& geometry, const StatePart& part, uint8_t* states);
 // `rows` dense cache rows in scratch memory, seen as block 0.
 [[nodiscard]] CacheView scratch_view(RowFormat format, int64_t dim, int64_t rows, void* memory);

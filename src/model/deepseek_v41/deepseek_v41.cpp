@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "model/activations.h"
 #include "model/deepseek_v41/cache_layout.h"
 #include "model/deepseek_v41/rotary.h"
 
@@ -48,10 +49,7 @@ Status check_confidence_temperatures(const ModelConfig& config, std::span<const 
 
 // The options that no batch can break later.
 Status check_options(const ModelConfig& config, const ModelOptions& options) {
-    if (options.rows_max < 1 || options.sequences_max < 1 || options.logit_rows_max < 1) {
-        return fail(ErrorCode::kInvalidArgument, "rows, sequences and logit rows of a step must be at least 1, not {}, {}, {}",
-                    options.rows_max, options.sequences_max, options.logit_rows_max);
-    }
+    DI_TRY_STATUS(check_step_sizes(options));
     DI_TRY_STATUS(check_confidence_temperatures(config, options.confidence_temperatures));
     if (config.engram.present()) {
         DI_TRY_STATUS(check_token_classes(config, options.token_classes));
@@ -76,12 +74,8 @@ Result<std::unique_ptr<Model>> DeepseekV41::create(const ModelConfig& config, co
     DI_TRY_STATUS(check_options(config, options));
     std::unique_ptr<DeepseekV41> model(new DeepseekV41(config, checkpoint, backend, options));
     const int64_t bytes = make_workspace(config, options, backend.activation_dtype(), nullptr).bytes;
-    model->memory_ = backend.allocate(bytes);
-    if (model->memory_ == nullptr) {
-        return fail(ErrorCode::kOutOfMemory, "no memory for {} bytes of activations; lower --max-num-batched-tokens ({})",
-                    bytes, options.rows_max);
-    }
-    model->space_ = make_workspace(config, options, backend.activation_dtype(), model->memory_);
+    DI_TRY(model->memory_, allocate_activations(backend, bytes, options));
+    model->space_ = make_workspace(config, options, backend.activation_dtype(), model->memory_.get());
     const Tensor& first = model->space_.pre_first;
     std::vector<float> ones(static_cast<size_t>(first.size()), 0.0F);
     for (int64_t row = 0; row < first.rows(); ++row) {
@@ -105,19 +99,13 @@ DeepseekV41::DeepseekV41(const ModelConfig& config, const Checkpoint& checkpoint
       base_values_(base_frequencies(config)),
       yarn_values_(yarn_frequencies(config)),
       base_frequencies_(place_frequencies(base_values_, base_values_.data())),
-      yarn_frequencies_(place_frequencies(yarn_values_, yarn_values_.data())) {
+      yarn_frequencies_(place_frequencies(yarn_values_, yarn_values_.data())),
+      routing_(config.layer_count, config.routed_expert_count, config.experts_per_token) {
     const int64_t rows =
         std::max<int64_t>({options.rows_max, int64_t{options.sequences_max} * config.draft.block_size, config.hc_mult});
     zeros_.assign(static_cast<size_t>(rows), 0);
-    routed_rows_.assign(static_cast<size_t>(config.layer_count), 0);
     row_numbers_.resize(static_cast<size_t>(rows));
     std::iota(row_numbers_.begin(), row_numbers_.end(), 0);
-}
-
-DeepseekV41::~DeepseekV41() {
-    if (memory_ != nullptr) {
-        backend_.release(memory_);
-    }
 }
 
 }  // namespace di::v41

@@ -3,11 +3,13 @@
 #include <memory>
 #include <vector>
 
+#include "backend/device_memory.h"
 #include "model/deepseek_v41/engram_hash.h"
 #include "model/deepseek_v41/parameters.h"
 #include "model/deepseek_v41/step_plan.h"
 #include "model/deepseek_v41/workspace.h"
 #include "model/model.h"
+#include "model/routing_record.h"
 
 // DeepSeek-V4.1: text.cpp holds the layers, attention.cpp the sparse compressed attention, draft.cpp the DSpark
 // stages, vision.cpp the image tower. One line of code a step of the paper; sizes come from the config alone.
@@ -17,7 +19,6 @@ class DeepseekV41 final : public Model {
   public:
     [[nodiscard]] static Result<std::unique_ptr<Model>> create(const ModelConfig& config, const Checkpoint& checkpoint,
                                                                Backend& backend, const ModelOptions& options);
-    ~DeepseekV41() override;
     DeepseekV41(const DeepseekV41&) = delete;
     DeepseekV41& operator=(const DeepseekV41&) = delete;
 
@@ -34,7 +35,7 @@ class DeepseekV41 final : public Model {
     void draft_begin(const DraftBatch& batch) override;
     DraftStep draft_step(int32_t depth, std::span<const int32_t> previous_ids) override;
 
-    [[nodiscard]] RoutingCounts routing_counts() override;
+    [[nodiscard]] RoutingCounts routing_counts() override { return routing_.counts(backend_, space_.router_experts); }
 
     [[nodiscard]] bool has_vision() const override { return config_.vision.present(); }
     void encode_image(const ImageInput& image, const Tensor& output) override;
@@ -112,7 +113,7 @@ class DeepseekV41 final : public Model {
     CacheGeometry geometry_;
     Parameters parameters_;
     std::vector<EngramHash> engram_hashes_;
-    void* memory_ = nullptr;  // of space_ and frequencies, from the backend
+    DeviceMemory memory_;  // of space_
     Workspace space_;
     std::vector<float> base_values_, yarn_values_;
     Tensor base_frequencies_, yarn_frequencies_;  // [rope / 2] f32
@@ -122,9 +123,7 @@ class DeepseekV41 final : public Model {
     StepPlan plan_;
     RowSet draft_rows_;
     CacheMemory cache_;
-    std::vector<int32_t> routed_rows_;          // [layers] rows of the last step; their experts stand in space_, layer by layer
-    std::vector<int32_t> routed_experts_;       // the same on the host
-    std::vector<int32_t> expert_rows_;          // [layers, experts]
+    RoutingRecord routing_;                     // in space_.router_experts
     std::vector<int64_t> engram_ids_;           // [rows, rows per token]
     std::vector<int32_t> zeros_, row_numbers_;  // [rows_max] 0, 0, ... and 0, 1, ...
     std::vector<int32_t> visible_;              // [rows]

@@ -17,7 +17,7 @@ Tensor DeepseekV41::forward(const Batch& batch) {
              "a step has more sequences than the model was made for");
     cache_ = batch.cache;
     make_step_plan(config_, options_, geometry_, batch, plan_);
-    routed_rows_.assign(static_cast<size_t>(config_.layer_count), 0);
+    routing_.begin_step();
     if (plan_.stores_max() > static_cast<int64_t>(zeros_.size())) {
         zeros_.resize(static_cast<size_t>(plan_.stores_max()));
     }
@@ -120,45 +120,13 @@ void DeepseekV41::feed_forward(const LayerView& view, const Rows& rows) {
     probe("ffn.out", view.id, space_.output.head(n));
 }
 
-// Choices of a step's layers stay where they are until the next step, so that they can be counted at one go; the draft stages
-// share the room behind them.
+// The draft stages share the room behind the layers.
 Tensor DeepseekV41::place_routing(const LayerView& view, int64_t rows) {
-    auto* experts = static_cast<int32_t*>(space_.router_experts.data);
     const Tensor& all = space_.router_experts;
-    if (view.id >= config_.layer_count) {
-        return {experts + config_.layer_count * all.shape[1] * all.shape[2], DType::kI32, {rows, view.experts_per_token}};
+    if (view.id < config_.layer_count) {
+        return routing_.place(view.id, rows, all);
     }
-    int64_t before = 0;
-    for (int32_t layer = 0; layer < view.id; ++layer) {
-        before += routed_rows_[static_cast<size_t>(layer)];
-    }
-    routed_rows_[static_cast<size_t>(view.id)] = static_cast<int32_t>(rows);
-    return {experts + before * view.experts_per_token, DType::kI32, {rows, view.experts_per_token}};
-}
-
-Model::RoutingCounts DeepseekV41::routing_counts() {
-    const int64_t slots = config_.experts_per_token;
-    int64_t count = 0;
-    for (const int32_t rows : routed_rows_) {
-        count += rows * slots;
-    }
-    routed_experts_.resize(static_cast<size_t>(count));
-    expert_rows_.assign(static_cast<size_t>(config_.layer_count) * static_cast<size_t>(config_.routed_expert_count), 0);
-    if (count > 0) {
-        backend_.download({space_.router_experts.data, DType::kI32, {count}}, routed_experts_.data());
-    }
-    const int32_t* expert = routed_experts_.data();
-    int32_t* layer_rows = expert_rows_.data();
-    for (const int32_t rows : routed_rows_) {
-        for (const int32_t* end = expert + rows * slots; expert < end; ++expert) {
-            ++layer_rows[*expert];
-        }
-        layer_rows += config_.routed_expert_count;
-    }
-    return {.layer_count = config_.layer_count,
-            .expert_count = config_.routed_expert_count,
-            .rows_of_layer = routed_rows_,
-            .rows_of_expert = expert_rows_};
+    return {all.row<int32_t>(config_.layer_count), DType::kI32, {rows, view.experts_per_token}};
 }
 
 void DeepseekV41::engram(int32_t id, const Batch& batch, const Rows& rows) {

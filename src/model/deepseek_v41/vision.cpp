@@ -37,8 +37,7 @@ void DeepseekV41::encode_image(const ImageInput& image, const Tensor& output) {
 
     const DType activation = backend_.activation_dtype();
     const int64_t bytes = make_vision_workspace(config_, activation, n, height * width, nullptr).bytes;
-    const std::unique_ptr<void, std::function<void(void*)>> memory(backend_.allocate(bytes),
-                                                                   [this](void* m) { backend_.release(m); });
+    const DeviceMemory memory = allocate_device(backend_, bytes);
     DI_CHECK(memory != nullptr, "no memory for an image that the plan counted");
     const VisionWorkspace space = make_vision_workspace(config_, activation, n, height * width, memory.get());
     const auto norm = [&](const Tensor& input, const Tensor& weight, const Tensor& target) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/activations.h"
 #include "model/deepseek_v41/cache_layout.h"
 #include "model/deepseek_v41/step_plan.h"
 
@@ -9,29 +10,8 @@ namespace di::v41 {
 
 namespace {
 
-class Layout {
-  public:
-    Layout(DType activation, void* memory) : activation_(activation), memory_(static_cast<char*>(memory)) {}
-
-    Tensor activations(std::initializer_list<int64_t> dims) { return take(activation_, dims); }
-    Tensor take(DType dtype, std::initializer_list<int64_t> dims) {
-        Tensor tensor(nullptr, dtype, dims);
-        if (tensor.size() == 0) {
-            return {};
-        }
-        tensor.data = memory_ == nullptr ? nullptr : memory_ + bytes_;
-        bytes_ += (tensor.size() * dtype_bits(dtype) / 8 + 63) / 64 * 64;
-        return tensor;
-    }
-    [[nodiscard]] int64_t bytes() const { return bytes_; }
-
-  private:
-    DType activation_;
-    char* memory_;
-    int64_t bytes_ = 0;
-};
-
-void lay_out_draft(const ModelConfig& config, const ModelOptions& options, int64_t rows, Layout& layout, Workspace& space) {
+void lay_out_draft(const ModelConfig& config, const ModelOptions& options, int64_t rows, ActivationLayout& layout,
+                   Workspace& space) {
     const int64_t sequences = options.sequences_max;
     const int64_t draft_rows = sequences * config.draft.block_size;
     const int64_t d = config.hidden_size;
@@ -44,7 +24,8 @@ void lay_out_draft(const ModelConfig& config, const ModelOptions& options, int64
     space.draft_confidence = layout.take(DType::kF32, {sequences, 1});
 }
 
-void lay_out_attention(const ModelConfig& config, const ModelOptions& options, int64_t rows, Layout& layout, Workspace& space) {
+void lay_out_attention(const ModelConfig& config, const ModelOptions& options, int64_t rows, ActivationLayout& layout,
+                       Workspace& space) {
     space.q_latent = layout.activations({rows, config.q_lora_rank});
     space.query = layout.activations({rows, config.head_count, config.head_dim});
     space.kv = layout.activations({rows, config.head_dim});
@@ -69,7 +50,7 @@ void lay_out_attention(const ModelConfig& config, const ModelOptions& options, i
 }  // namespace
 
 Workspace make_workspace(const ModelConfig& config, const ModelOptions& options, DType activation_dtype, void* memory) {
-    Layout layout(activation_dtype, memory);
+    ActivationLayout layout(activation_dtype, memory);
     Workspace space;
     const int64_t rows = std::max<int64_t>(options.rows_max, int64_t{options.sequences_max} * config.draft.block_size);
     const int64_t d = config.hidden_size;
@@ -106,7 +87,7 @@ Workspace make_workspace(const ModelConfig& config, const ModelOptions& options,
 
 VisionWorkspace make_vision_workspace(const ModelConfig& config, DType activation_dtype, int64_t patches, int64_t cells,
                                       void* memory) {
-    Layout layout(activation_dtype, memory);
+    ActivationLayout layout(activation_dtype, memory);
     const VisionConfig& vision = config.vision;
     VisionWorkspace space;
     space.x = layout.activations({patches, vision.hidden_size});

@@ -13,7 +13,7 @@ namespace di::transformer {
 [[nodiscard]] CacheGeometry make_geometry(const ModelConfig& config, const ModelOptions& options);
 
 // Keys (`is_value` false) or values of a layer in the cache's blocks.
-[[nodiscard]] CacheView block_view(const CacheGeometry& geometry, int32_t layer, bool is_value, uint8_t* blocks);
+[[nodiscard]] CacheView layer_view(const CacheGeometry& geometry, int32_t layer, bool is_value, uint8_t* blocks);
 
 struct Workspace {
     Tensor hidden;          // [rows, d] residual stream

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "model/activations.h"
 #include "model/transformer/rotary.h"
 
 namespace di::transformer {
@@ -56,8 +57,8 @@ void Transformer::attention(int32_t id, const Rows& rows) {
     const Tensor key = space_.key.head(n);
     const Tensor value = space_.value.head(n);
     const Tensor context = space_.context.head(n);
-    const CacheView keys = block_view(geometry_, id, false, cache_.blocks);
-    const CacheView values = block_view(geometry_, id, true, cache_.blocks);
+    const CacheView keys = layer_view(geometry_, id, false, cache_.blocks);
+    const CacheView values = layer_view(geometry_, id, true, cache_.blocks);
     backend_.linear({.input = normed, .weight = p.query, .bias = p.query_bias, .output = query});
     backend_.linear({.input = normed, .weight = p.key, .bias = p.key_bias, .output = key});
     backend_.linear({.input = normed, .weight = p.value, .bias = p.value_bias, .output = value});
@@ -103,14 +104,7 @@ void Transformer::feed_forward(int32_t id, int64_t rows) {
 void Transformer::experts(int32_t id, int64_t rows) {
     const LayerParameters& p = parameters_.layers[static_cast<size_t>(id)];
     const Tensor normed = space_.normed.head(rows);
-    const int64_t slots = config_.experts_per_token;
-    // Choices of a step's layers stay where they are until the next step, so that they can be counted at one go.
-    int64_t before = 0;
-    for (int32_t layer = 0; layer < id; ++layer) {
-        before += routed_rows_[static_cast<size_t>(layer)];
-    }
-    routed_rows_[static_cast<size_t>(id)] = static_cast<int32_t>(rows);
-    const Tensor chosen(space_.router_experts.ptr<int32_t>() + before * slots, DType::kI32, {rows, slots});
+    const Tensor chosen = routing_.place(id, rows, space_.router_experts);
     const Tensor weights = space_.router_weights.head(rows);
     backend_.router({.input = normed,
                      .weight = p.router,
@@ -149,7 +143,7 @@ Transformer::Rows Transformer::plan_rows(const Batch& batch) {
     for (auto* values : {&sequence_, &positions_, &blocks_, &block_rows_, &block_tables_}) {
         values->clear();
     }
-    routed_rows_.assign(static_cast<size_t>(config_.layer_count), 0);
+    routing_.begin_step();
     size_t columns = 1;
     for (const SequenceRows& rows : batch.sequences) {
         columns = std::max(columns, rows.block_table.size());
@@ -179,40 +173,9 @@ Transformer::Rows Transformer::plan_rows(const Batch& batch) {
             .block_tables = upload(block_tables_).as_rows(static_cast<int64_t>(columns)).head(sequences)};
 }
 
-Model::RoutingCounts Transformer::routing_counts() {
-    if (config_.routed_expert_count == 0) {
-        return {};
-    }
-    const int64_t slots = config_.experts_per_token;
-    int64_t count = 0;
-    for (const int32_t rows : routed_rows_) {
-        count += rows * slots;
-    }
-    routed_experts_.resize(static_cast<size_t>(count));
-    expert_rows_.assign(static_cast<size_t>(config_.layer_count) * static_cast<size_t>(config_.routed_expert_count), 0);
-    if (count > 0) {
-        backend_.download({space_.router_experts.data, DType::kI32, {count}}, routed_experts_.data());
-    }
-    const int32_t* expert = routed_experts_.data();
-    int32_t* layer_rows = expert_rows_.data();
-    for (const int32_t rows : routed_rows_) {
-        for (const int32_t* end = expert + rows * slots; expert < end; ++expert) {
-            ++layer_rows[*expert];
-        }
-        layer_rows += config_.routed_expert_count;
-    }
-    return {.layer_count = config_.layer_count,
-            .expert_count = config_.routed_expert_count,
-            .rows_of_layer = routed_rows_,
-            .rows_of_expert = expert_rows_};
-}
-
 Result<std::unique_ptr<Model>> Transformer::create(const ModelConfig& config, const Checkpoint& checkpoint, Backend& backend,
                                                    const ModelOptions& options) {
-    if (options.rows_max < 1 || options.sequences_max < 1 || options.logit_rows_max < 1) {
-        return fail(ErrorCode::kInvalidArgument, "rows, sequences and logit rows of a step must be at least 1, not {}, {}, {}",
-                    options.rows_max, options.sequences_max, options.logit_rows_max);
-    }
+    DI_TRY_STATUS(check_step_sizes(options));
     if (options.replay != Replay::kOff) {
         return fail(ErrorCode::kUnsupported, "{} has no layers that replay could skip, expected replay off",
                     config.architecture);
@@ -223,12 +186,8 @@ Result<std::unique_ptr<Model>> Transformer::create(const ModelConfig& config, co
     }
     std::unique_ptr<Transformer> model(new Transformer(config, checkpoint, backend, options));
     const int64_t bytes = make_workspace(config, options, backend.activation_dtype(), nullptr).bytes;
-    model->memory_ = backend.allocate(bytes);
-    if (model->memory_ == nullptr) {
-        return fail(ErrorCode::kOutOfMemory, "no memory for {} bytes of activations; lower --max-num-batched-tokens ({})",
-                    bytes, options.rows_max);
-    }
-    model->space_ = make_workspace(config, options, backend.activation_dtype(), model->memory_);
+    DI_TRY(model->memory_, allocate_activations(backend, bytes, options));
+    model->space_ = make_workspace(config, options, backend.activation_dtype(), model->memory_.get());
     return model;
 }
 
@@ -239,13 +198,8 @@ Transformer::Transformer(const ModelConfig& config, const Checkpoint& checkpoint
       geometry_(make_geometry(config, options)),
       parameters_(bind_parameters(config, checkpoint)),
       frequency_values_(frequencies(config)),
-      frequencies_(frequency_values_.data(), DType::kF32, {static_cast<int64_t>(frequency_values_.size())}) {}
-
-Transformer::~Transformer() {
-    if (memory_ != nullptr) {
-        backend_.release(memory_);
-    }
-}
+      frequencies_(frequency_values_.data(), DType::kF32, {static_cast<int64_t>(frequency_values_.size())}),
+      routing_(config.layer_count, config.routed_expert_count, config.experts_per_token) {}
 
 void Transformer::draft_begin(const DraftBatch&) { DI_CHECK(false, "this model drafts nothing"); }
 

@@ -3,7 +3,9 @@
 #include <memory>
 #include <vector>
 
+#include "backend/device_memory.h"
 #include "model/model.h"
+#include "model/routing_record.h"
 #include "model/transformer/layout.h"
 #include "model/transformer/parameters.h"
 
@@ -14,7 +16,6 @@ class Transformer final : public Model {
   public:
     [[nodiscard]] static Result<std::unique_ptr<Model>> create(const ModelConfig& config, const Checkpoint& checkpoint,
                                                                Backend& backend, const ModelOptions& options);
-    ~Transformer() override;
     Transformer(const Transformer&) = delete;
     Transformer& operator=(const Transformer&) = delete;
 
@@ -24,7 +25,7 @@ class Transformer final : public Model {
     [[nodiscard]] int32_t logit_rows_max() const override { return options_.logit_rows_max; }
     [[nodiscard]] int64_t embedding_size() const override { return config_.hidden_size; }
     Tensor forward(const Batch& batch) override;
-    [[nodiscard]] RoutingCounts routing_counts() override;
+    [[nodiscard]] RoutingCounts routing_counts() override { return routing_.counts(backend_, space_.router_experts); }
 
     // No draft head, no images.
     [[nodiscard]] int32_t draft_depth_max() const override { return 0; }
@@ -63,7 +64,7 @@ class Transformer final : public Model {
     Backend& backend_;
     CacheGeometry geometry_;
     Parameters parameters_;
-    void* memory_ = nullptr;  // of space_, from the backend
+    DeviceMemory memory_;  // of space_
     Workspace space_;
     std::vector<float> frequency_values_;
     Tensor frequencies_;  // [head_dim / 2] f32
@@ -73,9 +74,7 @@ class Transformer final : public Model {
     CacheMemory cache_;
     std::vector<int32_t> sequence_, positions_, blocks_, block_rows_;  // [rows]
     std::vector<int32_t> block_tables_;
-    std::vector<int32_t> routed_rows_;     // [layers] rows of the last step
-    std::vector<int32_t> routed_experts_;  // the experts they chose, on the host
-    std::vector<int32_t> expert_rows_;     // [layers, experts]
+    RoutingRecord routing_;  // in space_.router_experts
 };
 
 }  // namespace di::transformer
